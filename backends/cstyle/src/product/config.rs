@@ -126,7 +126,9 @@ impl MatmulConfig {
         let takes = |config: &MatmulConfig| match config {
             MatmulConfig::Matrix { .. } => [DType::F16, DType::BF16].iter().any(|&half| sums(op, half)),
             MatmulConfig::Buffered { .. } => sums(op, DType::F32),
-            MatmulConfig::Tiled { .. } | MatmulConfig::Panel { .. } => true,
+            // More sums of eight bytes do not fit the registers of a work-item.
+            MatmulConfig::Tiled { item_m, item_n, .. } => item_m * item_n <= 16 || !has_wide_sums(op),
+            MatmulConfig::Panel { .. } => true,
         };
         let others = MatmulConfig::candidates(target);
         { [self].into_iter().chain(others) }
@@ -310,14 +312,21 @@ impl MatmulConfig {
 
 /// Whether an op sums products of `dtype` in f32.
 fn sums(op: &LibraryOp, dtype: DType) -> bool {
-    let (operands, accumulate) = match op {
-        LibraryOp::Matmul(op) => (op.operands, op.accumulate),
+    dtypes(op).is_some_and(|(operands, accumulate)| operands == [dtype; 2] && accumulate == DType::F32)
+}
+
+/// Whether sums take eight bytes.
+fn has_wide_sums(op: &LibraryOp) -> bool {
+    dtypes(op).is_some_and(|(_, accumulate)| accumulate.size() == 8)
+}
+
+/// The dtypes of a product's operands and of its sums; `None` for other ops.
+fn dtypes(op: &LibraryOp) -> Option<([DType; 2], DType)> {
+    match op {
+        LibraryOp::Matmul(op) => Some((op.operands, op.accumulate)),
         LibraryOp::Conv(op) | LibraryOp::ConvGradInput(op) | LibraryOp::ConvGradWeight(op) => {
-            (op.operands, op.accumulate)
+            Some((op.operands, op.accumulate))
         }
-        LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => {
-            return false;
-        }
-    };
-    operands == [dtype; 2] && accumulate == DType::F32
+        LibraryOp::Scatter(_) | LibraryOp::Scan(_) | LibraryOp::Sort(_) | LibraryOp::Attention(_) => None,
+    }
 }

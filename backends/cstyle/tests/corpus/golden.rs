@@ -1,7 +1,8 @@
 //! Comparison with golden files: sources of representative kernels, which a refactoring must not change.
 //!
 //! `NAME.cpu.cl` is OpenCL C for a processor. `NAME.gpu` is OpenCL C and CUDA C for GPUs: lines of both, and those of one after
-//! `@opencl` or `@cuda`. Every character of every dialect is compared. `THALWEG_GOLDEN=write` writes the files.
+//! `@opencl` or `@cuda`; where that is long, because they have little in common, `NAME.opencl.gpu` and `NAME.cuda.gpu` have one
+//! each. Every character of every dialect is compared. `THALWEG_GOLDEN=write` writes the files.
 
 use super::dialects::{apart, together};
 use std::path::Path;
@@ -20,6 +21,9 @@ pub(crate) const OPENCL_CPU: Target = Target {
 };
 pub(crate) const TARGETS: [Target; 3] = [OPENCL_CPU, OPENCL_GPU, Target::CUDA];
 
+/// Lines that a file has at most.
+const LONG: usize = 500;
+
 /// Without the helpers, which are files of their own.
 pub(crate) fn body(source: &Source) -> &str {
     source.text.split_once("/* end of helpers */\n").unwrap().1
@@ -31,7 +35,16 @@ pub(crate) fn compare(folder: &str, name: &str, render: impl Fn(&Target) -> Sour
     let [cpu, opencl, cuda] = sources.each_ref().map(body);
     let gpu = together(opencl, cuda);
     assert_eq!(apart(&gpu), [opencl, cuda], "{name}: marks lose something");
-    for (file, found) in [(format!("{name}.cpu.cl"), cpu), (format!("{name}.gpu"), &gpu)] {
+    let mut files = vec![(format!("{name}.cpu.cl"), cpu)];
+    if gpu.lines().count() > LONG {
+        files.extend([
+            (format!("{name}.opencl.gpu"), opencl),
+            (format!("{name}.cuda.gpu"), cuda),
+        ]);
+    } else {
+        files.push((format!("{name}.gpu"), gpu.as_str()));
+    }
+    for (file, found) in files {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/{folder}/golden/{file}"));
         if std::env::var_os("THALWEG_GOLDEN").is_some_and(|value| value == "write") {
             std::fs::write(&path, found).unwrap();

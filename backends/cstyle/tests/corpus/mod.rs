@@ -74,6 +74,9 @@ pub(crate) fn programs(target: &Target) -> Result<Vec<Source>> {
             programs.extend(attentions(&attention(dtype, causal, mask), target)?);
         }
     }
+    // Dtypes that a configuration does not take have the program of another.
+    let mut seen = HashSet::new();
+    programs.retain(|program| seen.insert(program.text.clone()));
     Ok(programs)
 }
 
