@@ -91,7 +91,7 @@ const MANY: Shape = &[
     (3, 17, 9, 20),
     (1, 130, 70, 1),
     // So many matrices that a device has no use for smaller tiles.
-    (128, 72, 65, 40),
+    (136, 72, 65, 40),
 ];
 const FEW: Shape = &[(1, 33, 47, 65), (2, 5, 8, 11)];
 /// The last one in the extents and strides that libraries take floats of 8 bits in.

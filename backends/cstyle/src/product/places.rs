@@ -70,10 +70,7 @@ impl Writer<'_> {
         let product = tiles.product;
         let Some(taps) = &product.roles.taps else { return };
         let (columns, p) = (&product.roles.columns, product.roles.right);
-        let axes: Vec<[String; 2]> = columns
-            .iter()
-            .map(|axis| [format!("x{axis}"), format!("o{axis}")])
-            .collect();
+        let axes = product.roles.column_axes();
         let record = padded(product.entries());
         let items = self.variant.group;
         self.count(&axes, "left", "j", &tiles.n.to_string(), Some(items), |writer| {

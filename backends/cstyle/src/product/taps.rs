@@ -1,12 +1,20 @@
 //! Convolutions as products: tables of the places that the columns of a tile and the points of a step name.
 
-use super::Taps;
 use super::write::Product;
+use super::{Roles, Taps};
 use crate::variant::Step;
 use crate::write::Writer;
 
 /// Bits of the distance of a column beyond the edge, with indices of 32 bits and of 64.
 pub(super) const FAR: [u32; 2] = [30, 60];
+
+impl Roles {
+    /// Index and extent of each axis of the columns, as a source names them.
+    pub(super) fn column_axes(&self) -> Vec<[String; 2]> {
+        let named = |axis: &usize| [format!("x{axis}"), format!("o{axis}")];
+        self.columns.iter().map(named).collect()
+    }
+}
 
 impl Writer<'_> {
     /// Names the gathered operand's extents in space, and its strides.
@@ -48,10 +56,7 @@ impl Writer<'_> {
     pub(super) fn columns(&mut self, product: &Product<'_>, n: usize, team: Option<u16>) {
         let Some(taps) = &product.roles.taps else { return };
         let (columns, p) = (&product.roles.columns, product.roles.right);
-        let axes: Vec<[String; 2]> = columns
-            .iter()
-            .map(|axis| [format!("x{axis}"), format!("o{axis}")])
-            .collect();
+        let axes = product.roles.column_axes();
         let far = FAR[usize::from(self.variant.wide)];
         if team.is_some() {
             // Others may not have stored the tile before.

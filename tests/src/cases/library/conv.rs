@@ -177,8 +177,8 @@ fn fixed() -> Vec<Shape> {
         square(1, 1, [2, 2], [6, 2, 3, 1], 1),
         square(1, 1, [2, 2], [7, 1, 3, 1], 0),
         // So many groups that a device has no use for smaller tiles.
-        square(1, 128, [65, 2], [9, 3, 1, 1], 1),
-        square(1, 128, [2, 65], [9, 3, 2, 1], 1),
+        square(1, 136, [65, 2], [9, 3, 1, 1], 1),
+        square(1, 136, [2, 65], [9, 3, 2, 1], 1),
     ]
 }
 

@@ -257,6 +257,27 @@ type_tests! {
     i32_matches: i32, i64_matches: i64,
 }
 
+/// A row-major matrix of `columns` columns, which all batches share.
+fn matrix<T>(data: &[T], columns: usize) -> MatRef {
+    MatRef {
+        ptr: data.as_ptr().cast(),
+        batch_stride: 0,
+        row_stride: columns as isize,
+        col_stride: 1,
+        packed: std::ptr::null(),
+    }
+}
+
+/// Room for row-major matrices of `columns` columns, one of `rows` rows behind the other.
+fn matrix_mut<T>(data: &mut [T], [rows, columns]: [usize; 2]) -> MatMut {
+    MatMut {
+        ptr: data.as_mut_ptr().cast(),
+        batch_stride: (rows * columns) as isize,
+        row_stride: columns as isize,
+        col_stride: 1,
+    }
+}
+
 #[test]
 fn batch_size_does_not_change_the_bits() {
     let mut rng = Rng(7);
@@ -265,27 +286,15 @@ fn batch_size_does_not_change_the_bits() {
         let b: Vec<f32> = (0..k * n).map(|_| f32::random(&mut rng)).collect();
         let product = |batch: usize| {
             let mut c = vec![0.0f32; batch * m * n];
-            let operand = |v: &[f32], cols: usize| MatRef {
-                ptr: v.as_ptr().cast(),
-                batch_stride: 0,
-                row_stride: cols as isize,
-                col_stride: 1,
-                packed: std::ptr::null(),
-            };
-            let out = MatMut {
-                ptr: c.as_mut_ptr().cast(),
-                batch_stride: (m * n) as isize,
-                row_stride: n as isize,
-                col_stride: 1,
-            };
+            let out = matrix_mut(&mut c, [m, n]);
             // SAFETY: the vectors have the shapes' lengths, and the batch shares A and B.
             unsafe {
                 matmul(
                     (Isa::detect(), true),
                     MatDType::F32,
                     &Problem { batch, m, n, k },
-                    operand(&a, k),
-                    operand(&b, n),
+                    matrix(&a, k),
+                    matrix(&b, n),
                     out,
                     &Threads(3),
                     None,

@@ -1,6 +1,6 @@
 //! Products of bf16 against the chain of sums that they are, by every way that this machine has.
 
-use super::{Rng, STRIPES, Threads, at, isas, layout};
+use super::{Rng, STRIPES, Threads, at, isas, layout, matrix, matrix_mut};
 use crate::library::gemm::{self, Wide, piece};
 use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
 use half::bf16;
@@ -178,21 +178,9 @@ fn products_by_amx_are_rounded_sums() {
             let mut numbers =
                 |len: usize| -> Vec<bf16> { (0..len).map(|_| element(&mut rng, kind)).collect() };
             let (a, b, mut c) = (numbers(m * k), numbers(k * n), vec![bf16::ONE; m * n]);
-            let operand = |data: &[bf16], row: usize| MatRef {
-                ptr: data.as_ptr().cast(),
-                batch_stride: 0,
-                row_stride: row as isize,
-                col_stride: 1,
-                packed: std::ptr::null(),
-            };
-            let out = MatMut {
-                ptr: c.as_mut_ptr().cast(),
-                batch_stride: 0,
-                row_stride: n as isize,
-                col_stride: 1,
-            };
+            let out = matrix_mut(&mut c, [m, n]);
             let (p, kernels) = (Problem { batch: 1, m, n, k }, [gemm::by_amx::<bf16>(); 2]);
-            let (left, right) = (operand(&a, k), operand(&b, n));
+            let (left, right) = (matrix(&a, k), matrix(&b, n));
             // SAFETY: the vectors have the extents; the machine has these instructions.
             unsafe { typed::<bf16>(isa, kernels, &p, left, right, out, &Threads(2), None, BEFORE) };
             for (at, got) in c.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Into how many tasks a product is cut.
 
-use super::isas;
+use super::{isas, matrix, matrix_mut};
 use crate::isa::Isa;
-use crate::library::matmul::{MatDType, MatMut, MatRef, Parallel, Problem, matmul};
+use crate::library::matmul::{MatDType, Parallel, Problem, matmul};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two threads, of which one does all the work and counts the tasks.
@@ -22,19 +22,7 @@ impl Parallel for Counted {
 /// Tasks that were handed to threads for a product of square matrices.
 fn tasks(isa: Isa, dtype: MatDType, n: usize) -> usize {
     let (a, mut c) = (vec![0_f64; n * n], vec![0_f64; n * n]);
-    let operand = MatRef {
-        ptr: a.as_ptr().cast(),
-        batch_stride: 0,
-        row_stride: n as isize,
-        col_stride: 1,
-        packed: std::ptr::null(),
-    };
-    let out = MatMut {
-        ptr: c.as_mut_ptr().cast(),
-        batch_stride: 0,
-        row_stride: n as isize,
-        col_stride: 1,
-    };
+    let (operand, out) = (matrix(&a, n), matrix_mut(&mut c, [n, n]));
     let counted = Counted::default();
     let p = Problem {
         batch: 1,
