@@ -24,8 +24,9 @@ impl Cut {
     pub(super) fn new(launch: &Launch<'_>) -> Cut {
         let lanes = &launch.lanes;
         let last = lanes.extents[lanes.rank - 1];
-        let by_line =
-            launch.still.is_some() || lanes.rank > 1 && last >= LONG_LINE && !launch.flat.iter().all(|&f| f);
+        let by_line = launch.still.is_some()
+            || launch.across.is_some()
+            || lanes.rank > 1 && last >= LONG_LINE && !launch.flat.iter().all(|&f| f);
         let span = if by_line { last } else { lanes.total };
         let blocks_per_span = span.div_ceil(launch.block as u64).max(1);
         let even = span.div_ceil(blocks_per_span).next_multiple_of(64);
@@ -64,6 +65,9 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
     }
     if let Some(still) = &launch.still {
         return still.run(launch, threads, parallel);
+    }
+    if let Some(across) = &launch.across {
+        return across.run(launch, threads, parallel);
     }
     let cut = Cut::new(launch);
     launch.split(cut.units, threads, parallel, &|units| {
@@ -119,7 +123,11 @@ impl Frame<'_> {
             self.share_prefetch(loops_of(&plan.row), n);
             self.restart_prefetch();
         }
-        let row = self.launch.still.as_ref().map_or(&plan.row, |still| &still.steps);
+        let row = match (&self.launch.still, &self.launch.across) {
+            (Some(still), _) => &still.steps,
+            (None, Some(across)) => &across.steps,
+            (None, None) => &plan.row,
+        };
         self.run(row, lanes);
         self.turn(n, false);
         for phase in &plan.phases {

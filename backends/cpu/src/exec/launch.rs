@@ -1,5 +1,6 @@
 //! What is decided per launch: which plan, how the spaces are walked, how the work is split.
 
+use super::across::Across;
 use super::edges::Edges;
 use super::frame::loops_of;
 use super::long::Long;
@@ -55,6 +56,8 @@ pub(super) struct Launch<'a> {
     pub(super) sheets: Sheets,
     /// Of a map that gathers whole lines.
     pub(super) still: Option<Box<Still<'a>>>,
+    /// Of a map that gathers by indices of a line.
+    pub(super) across: Option<Box<Across<'a>>>,
     /// Rows and columns of a tile, 0 without tiles.
     pub(super) tile: (usize, usize),
     /// Most lanes of a block.
@@ -223,6 +226,7 @@ impl Program {
         // After that nothing of a sheet is asked for, shared or held back.
         launch.sheets = Sheets::of(&launch);
         launch.still = Still::of(&launch).map(Box::new);
+        launch.across = Across::of(&launch).map(Box::new);
         for turned in &launch.sheets.list {
             launch.flat[turned.param] = true;
             launch.shared[turned.param] = false;
@@ -260,6 +264,7 @@ impl<'a> Launch<'a> {
             streams: SmallVec::new(),
             sheets: Sheets::default(),
             still: None,
+            across: None,
             tile_axis: 0,
             tile: (0, 0),
             block,

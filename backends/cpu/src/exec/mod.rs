@@ -5,6 +5,7 @@
 //! along the outer one (a block of rows is walked element by element); a launch picks what its strides suit. Results do
 //! not depend on that choice, on the instruction set or on the number of threads.
 
+mod across;
 mod arena;
 mod build;
 mod coded;

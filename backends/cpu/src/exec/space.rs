@@ -129,6 +129,24 @@ impl Space {
         space
     }
 
+    /// The last axis alone.
+    pub(super) fn only_last(&self) -> Space {
+        let last = self.rank - 1;
+        let mut space = Space {
+            rank: 1,
+            extents: [1; MAX_AXES],
+            axes: [u8::MAX; MAX_AXES],
+            total: self.extents[last],
+            strides: self
+                .strides
+                .chunks_exact(self.rank)
+                .map(|strides| strides[last])
+                .collect(),
+        };
+        (space.extents[0], space.axes[0]) = (self.extents[last], self.axes[last]);
+        space
+    }
+
     /// Strides of one parameter.
     pub(super) fn of(&self, param: usize) -> &[i64] {
         &self.strides[param * self.rank..(param + 1) * self.rank]

@@ -51,8 +51,8 @@ struct Gather {
 }
 
 /// The steps that compute `wanted` values; those of `steps` for which `ends` is true are wanted in any case. `wanted` gets what they
-/// need. The index of a gather of lines is no need.
-fn needed(
+/// need. The index of a gather for which `is_line` is true is no need.
+pub(super) fn needed(
     steps: &[Step],
     wanted: &mut [bool],
     is_line: impl Fn(&Step) -> bool,
@@ -79,7 +79,11 @@ impl<'a> Still<'a> {
         if !lines || !plan.row.iter().any(gathers) {
             return None;
         }
-        let still = still(launch);
+        let still = alike(
+            launch,
+            |param| lanes.of(param as usize)[last] == 0,
+            |axis| lanes.find(axis) != Some(last),
+        );
         let is_line = |step: &Step| match *step {
             Step::LoadAt {
                 index, out, single, ..
@@ -332,31 +336,33 @@ fn copied(launch: &Launch<'_>, steps: &[Step]) -> Option<usize> {
     }
 }
 
-/// Which values of a map stay the same along a line.
-fn still(launch: &Launch<'_>) -> SmallVec<[bool; 32]> {
-    let (plan, lanes) = (launch.plan, &launch.lanes);
-    let last = lanes.rank - 1;
-    let stays = |param: u32| lanes.of(param as usize)[last] == 0;
-    let mut still: SmallVec<[bool; 32]> = (plan.homes.iter())
+/// Which values of a map are alike where these parameters and axes are: those that depend on nothing else.
+pub(super) fn alike(
+    launch: &Launch<'_>,
+    stays: impl Fn(u32) -> bool,
+    is_alike: impl Fn(u32) -> bool,
+) -> SmallVec<[bool; 32]> {
+    let plan = launch.plan;
+    let mut alike: SmallVec<[bool; 32]> = (plan.homes.iter())
         .map(|home| matches!(home, Home::Constant(_) | Home::Scalar(_) | Home::Cell(_)))
         .collect();
     for step in &plan.row {
         match *step {
-            Step::Load { param, out, .. } => still[out as usize] = stays(param),
+            Step::Load { param, out, .. } => alike[out as usize] = stays(param),
             Step::Loop { out, a, b, c, .. } => {
-                still[out as usize] = [a, b, c].into_iter().all(|v| still[v as usize]);
+                alike[out as usize] = [a, b, c].into_iter().all(|v| alike[v as usize]);
             }
             Step::LoadAt {
                 param, out, index, ..
-            } => still[out as usize] = stays(param) && still[index as usize],
-            Step::Index { axis, out } => still[out as usize] = lanes.find(axis) != Some(last),
+            } => alike[out as usize] = stays(param) && alike[index as usize],
+            Step::Index { axis, out } => alike[out as usize] = is_alike(axis),
             Step::Rand {
                 out, key, counter, ..
             } => {
-                still[out as usize] = still[key as usize] && still[counter as usize];
+                alike[out as usize] = alike[key as usize] && alike[counter as usize];
             }
             Step::Aim { .. } | Step::Store { .. } | Step::Reduce { .. } => {}
         }
     }
-    still
+    alike
 }

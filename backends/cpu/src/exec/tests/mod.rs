@@ -1,3 +1,4 @@
+mod across;
 mod bytes;
 mod coded;
 mod edges;

@@ -7,7 +7,7 @@ use super::elements::{Elements, ODD};
 use super::quick::{self, Quick, Version};
 use super::{PIECE, Shared, Source, place};
 use crate::exec::Args;
-use crate::library::gemm::{Scratch, piece};
+use crate::library::gemm::Scratch;
 use crate::parallel::Parallel;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,16 +62,11 @@ pub(super) unsafe fn sort_row<K: Quick>(
     let pieces = parallel.threads().min(length / PIECE).max(1);
     // SAFETY: the keys' memory has the length asked for; the operands are the caller's, and the pieces of a row disjoint.
     unsafe {
-        if pieces == 1 && quick::is_long(length) {
-            quick::sort_made(version, keys.at(0), length, &make, &finish);
+        if quick::is_long(length) {
+            let keys = (keys.at(0), length);
+            quick::sort_made(version, keys, &make, (pieces, parallel), &finish);
         } else {
-            match pieces {
-                1 => make(0, keys.at(0), length),
-                pieces => parallel.run(pieces, &|at| {
-                    let places = piece(length, pieces, at);
-                    make(places.start, keys.at(places.start as isize), places.len());
-                }),
-            }
+            make(0, keys.at(0), length);
             quick::sort(version, keys.at(0), length, parallel, &finish);
         }
         if odd.into_inner() {
