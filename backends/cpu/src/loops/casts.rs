@@ -2,7 +2,7 @@
 
 use super::elementwise::{F1, LoopFn, map1};
 use super::num::Num;
-use super::{Held, with_type};
+use super::{Held, with_type, with_word};
 use crate::isa::Isa;
 use crate::math;
 use std::marker::PhantomData;
@@ -185,7 +185,21 @@ pub(crate) fn cast(isa: Isa, from: Held, to: DType) -> Option<LoopFn> {
     if from == target || !is_float(from) && !is_float(target) && from.size() == target.size() {
         return None;
     }
-    Some(with_type!(from, T => with_type!(target, R => map1::<As<T, R>>(isa))))
+    let signed = matches!(from, Held::I32 | Held::I16 | Held::I8);
+    Some(match (from, target) {
+        (Held::F64, _) => with_type!(target, R => map1::<As<f64, R>>(isa)),
+        (Held::F32, _) => with_type!(target, R => map1::<As<f32, R>>(isa)),
+        (_, Held::F64) => with_type!(from, T => map1::<As<T, f64>>(isa)),
+        (_, Held::F32) => with_type!(from, T => map1::<As<T, f32>>(isa)),
+        // The sign matters to the bits that are added, and to none that are cut off.
+        _ if signed && target.size() > from.size() => thalweg_hal::match_type!(from, T =>
+            with_word!(target, R => map1::<As<T, R>>(isa));
+            Held::I32 => i32,
+            Held::I16 => i16,
+            Held::I8 => i8;
+            else return None),
+        _ => with_word!(from, T => with_word!(target, R => map1::<As<T, R>>(isa))),
+    })
 }
 
 /// The loop from the memory of an f16 or bf16 to its held form; `None` for other types.

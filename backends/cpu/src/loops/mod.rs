@@ -83,3 +83,31 @@ macro_rules! with_type {
     };
 }
 pub(crate) use with_type;
+
+/// As [`with_type`], for what an integer's sign does not matter to: loops are compiled for those without one.
+macro_rules! with_bits {
+    ($held:expr, $T:ident => $go:expr) => {
+        thalweg_hal::match_type!($held, $T => $go;
+            $crate::loops::Held::F64 => f64,
+            $crate::loops::Held::F32 => f32,
+            $crate::loops::Held::I64 | $crate::loops::Held::U64 => u64,
+            $crate::loops::Held::I32 | $crate::loops::Held::U32 => u32,
+            $crate::loops::Held::I16 | $crate::loops::Held::U16 => u16,
+            $crate::loops::Held::I8 | $crate::loops::Held::U8 | $crate::loops::Held::Bool => u8,
+        )
+    };
+}
+pub(crate) use with_bits;
+
+/// As [`with_bits`], of integers and bool; the function around it returns `None` for floats.
+macro_rules! with_word {
+    ($held:expr, $T:ident => $go:expr) => {
+        thalweg_hal::match_type!($held, $T => $go;
+            $crate::loops::Held::I64 | $crate::loops::Held::U64 => u64,
+            $crate::loops::Held::I32 | $crate::loops::Held::U32 => u32,
+            $crate::loops::Held::I16 | $crate::loops::Held::U16 => u16,
+            $crate::loops::Held::I8 | $crate::loops::Held::U8 | $crate::loops::Held::Bool => u8;
+            else return None)
+    };
+}
+pub(crate) use with_word;

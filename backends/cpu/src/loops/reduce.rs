@@ -10,7 +10,7 @@ mod lines;
 mod windows;
 
 use super::num::Num;
-use super::{Held, with_type};
+use super::{Held, with_bits, with_type};
 use crate::isa::{Isa, versions};
 use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
 pub(crate) use lines::LineFn;
@@ -395,14 +395,9 @@ fn best<T: Num<Key: Key>, const MAX: bool>(isa: Isa, place: bool) -> Reduction {
 
 /// The loops of `op` on values of a type.
 pub(crate) fn reduction(isa: Isa, op: ReduceOp, held: Held) -> Reduction {
-    let bits = match held {
-        Held::I64 => Held::U64,
-        Held::I32 => Held::U32,
-        other => other,
-    };
     match op {
-        ReduceOp::Sum => with_type!(bits, T => fold::<Sum<T>>(isa)).of_lines(held, lines::sums(isa)),
-        ReduceOp::Prod => with_type!(bits, T => fold::<Prod<T>>(isa)),
+        ReduceOp::Sum => with_bits!(held, T => fold::<Sum<T>>(isa)).of_lines(held, lines::sums(isa)),
+        ReduceOp::Prod => with_bits!(held, T => fold::<Prod<T>>(isa)),
         ReduceOp::Max => {
             let best = with_type!(held, T => best::<T, true>(isa, false));
             best.of_windows(held, windows::bests::<true>(isa))

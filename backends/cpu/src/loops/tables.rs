@@ -2,7 +2,7 @@
 
 use super::elementwise::{F1, F2, F3, LoopFn, map1, map2, map3};
 use super::num::{Float, Int, Num};
-use super::{Held, with_type};
+use super::{Held, with_bits, with_type, with_word};
 use crate::isa::Isa;
 use crate::math;
 use std::marker::PhantomData;
@@ -218,25 +218,14 @@ macro_rules! float1 {
     };
 }
 
-/// Signedness does not matter to what these types are used for.
-fn unsigned(held: Held) -> Held {
-    match held {
-        Held::I64 => Held::U64,
-        Held::I32 => Held::U32,
-        Held::I16 => Held::U16,
-        Held::I8 => Held::U8,
-        other => other,
-    }
-}
-
 /// The loop of an op of one argument.
 pub(crate) fn unary(isa: Isa, op: ScalarOp, held: Held) -> Option<LoopFn> {
     Some(match op {
-        ScalarOp::Neg => with_type!(unsigned(held), T => map1::<Neg<T>>(isa)),
+        ScalarOp::Neg => with_bits!(held, T => map1::<Neg<T>>(isa)),
         ScalarOp::Abs => with_type!(held, T => map1::<Abs<T>>(isa)),
         ScalarOp::Sign => with_type!(held, T => map1::<Sign<T>>(isa)),
         ScalarOp::Not if held == Held::Bool => map1::<NotBool>(isa),
-        ScalarOp::Not => with_int!(unsigned(held), T => map1::<Not<T>>(isa)),
+        ScalarOp::Not => with_word!(held, T => map1::<Not<T>>(isa)),
         ScalarOp::Floor => float1!(isa, held, Floor<f32>, Floor<f64>),
         ScalarOp::Ceil => float1!(isa, held, Ceil<f32>, Ceil<f64>),
         ScalarOp::Trunc => float1!(isa, held, Trunc<f32>, Trunc<f64>),
@@ -257,24 +246,23 @@ pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, single: u8) -> Option<L
             }
         };
     }
-    let bits = unsigned(held);
     Some(match op {
-        ScalarOp::Add => with_type!(bits, T => map2::<Add<T>>(isa, single)),
-        ScalarOp::Sub => with_type!(bits, T => map2::<Sub<T>>(isa, single)),
-        ScalarOp::Mul => with_type!(bits, T => map2::<Mul<T>>(isa, single)),
+        ScalarOp::Add => with_bits!(held, T => map2::<Add<T>>(isa, single)),
+        ScalarOp::Sub => with_bits!(held, T => map2::<Sub<T>>(isa, single)),
+        ScalarOp::Mul => with_bits!(held, T => map2::<Mul<T>>(isa, single)),
         ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, single)),
         ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, single)),
         ScalarOp::Pow => float2!(Pow32, Pow64),
         ScalarOp::Atan2 => float2!(Atan2F32, Atan2F64),
         ScalarOp::Max => with_type!(held, T => map2::<Max<T>>(isa, single)),
         ScalarOp::Min => with_type!(held, T => map2::<Min<T>>(isa, single)),
-        ScalarOp::And => with_int!(bits, T => map2::<And<T>>(isa, single)),
-        ScalarOp::Or => with_int!(bits, T => map2::<Or<T>>(isa, single)),
-        ScalarOp::Xor => with_int!(bits, T => map2::<Xor<T>>(isa, single)),
-        ScalarOp::Shl => with_int!(bits, T => map2::<Shl<T>>(isa, single)),
+        ScalarOp::And => with_word!(held, T => map2::<And<T>>(isa, single)),
+        ScalarOp::Or => with_word!(held, T => map2::<Or<T>>(isa, single)),
+        ScalarOp::Xor => with_word!(held, T => map2::<Xor<T>>(isa, single)),
+        ScalarOp::Shl => with_word!(held, T => map2::<Shl<T>>(isa, single)),
         ScalarOp::Shr => with_int!(held, T => map2::<Shr<T>>(isa, single)),
-        ScalarOp::Eq => with_type!(bits, T => map2::<Eq<T>>(isa, single)),
-        ScalarOp::Ne => with_type!(bits, T => map2::<Ne<T>>(isa, single)),
+        ScalarOp::Eq => with_bits!(held, T => map2::<Eq<T>>(isa, single)),
+        ScalarOp::Ne => with_bits!(held, T => map2::<Ne<T>>(isa, single)),
         ScalarOp::Lt => with_type!(held, T => map2::<Lt<T>>(isa, single)),
         ScalarOp::Le => with_type!(held, T => map2::<Le<T>>(isa, single)),
         _ => return None,

@@ -1,6 +1,9 @@
 //! Against a loop over one lane after the other, with the same bits for every layout and number of threads.
 
+use super::lanes::join;
 use super::*;
+use half::{bf16, f16};
+use thalweg_hal::ir::ReduceOp;
 
 /// As many threads, one after the other.
 struct Threads(usize);
@@ -135,5 +138,117 @@ fn lanes_of_every_layout() {
                 threads,
             );
         }
+    }
+}
+
+/// Scans `lanes` of `len` elements whose first 3 from the end do not exist, and compares with `next` of one after the other.
+fn check_type<T: Copy + Default + PartialEq + std::fmt::Debug>(
+    scan: &Scan,
+    isa: Isa,
+    [lanes, len]: [usize; 2],
+    [x, out]: [[i64; 2]; 2],
+    of: impl Fn(usize) -> T,
+    nothing: T,
+    next: impl Fn(T, T) -> T,
+) {
+    let kernel = ScanKernel::compile(&LibraryOp::Scan(scan.clone()), scan, isa).expect("compiles");
+    let span = |strides: [i64; 2]| lanes * strides[0] as usize + len * strides[1] as usize;
+    let (mut from, mut to) = (vec![T::default(); span(x)], vec![T::default(); span(out)]);
+    for lane in 0..lanes {
+        for i in 0..len {
+            from[lane * x[0] as usize + i * x[1] as usize] = of(lane * 31 + i * 17);
+        }
+    }
+    let held = len - len.min(3);
+    let strides = ([x[0], 0, x[1]], out);
+    let arg = |ptr: *mut T, strides| Arg {
+        ptr: ptr.cast(),
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    };
+    let args = Args {
+        extents: &[lanes as u64, len as u64, held as u64],
+        args: &[
+            arg(from.as_mut_ptr(), &strides.0),
+            arg(to.as_mut_ptr(), &strides.1),
+        ],
+        scalars: &[],
+    };
+    // SAFETY: both sides have the elements.
+    unsafe { kernel.run(&args, &Threads(2)) };
+    for lane in 0..lanes {
+        let mut sum = nothing;
+        for i in 0..len {
+            let before = sum;
+            if i < held {
+                sum = next(sum, of(lane * 31 + i * 17));
+            }
+            let expected = if scan.exclusive { before } else { sum };
+            let got = to[lane * out[0] as usize + i * out[1] as usize];
+            assert_eq!(got, expected, "{scan:?} {isa:?}: lane {lane}, element {i}");
+        }
+    }
+}
+
+#[test]
+fn every_type_in_every_layout() {
+    // Lines, lanes side by side, both of which take several turns, and neither.
+    let layouts = [
+        ([5, 1300], [[1300, 1], [1300, 1]]),
+        ([150, 40], [[1, 150], [1, 151]]),
+        ([2100, 3], [[1, 2100], [1, 2100]]),
+        ([70, 45], [[90, 2], [1, 70]]),
+        ([70, 45], [[1, 70], [135, 3]]),
+    ];
+    let isas = Isa::ALL.into_iter().filter(|isa| isa.is_available());
+    for ((isa, exclusive), (extents, strides)) in isas.flat_map(|isa| {
+        [(isa, false), (isa, true)]
+            .into_iter()
+            .flat_map(move |first| layouts.map(|layout| (first, layout)))
+    }) {
+        let scan = |op: ReduceOp, dtype: DType| Scan {
+            batch: 1,
+            op,
+            exclusive,
+            dtype,
+            // Small integers do not accumulate in themselves.
+            accumulate: if op.rounds() && dtype.size() < 4 {
+                DType::I64
+            } else {
+                dtype
+            },
+            output: dtype,
+        };
+        macro_rules! integers {
+            ($($t:ident $dtype:ident),*) => {$(
+                let of = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as $t | 1;
+                let check = |op, nothing, next: fn($t, $t) -> $t| {
+                    check_type(&scan(op, DType::$dtype), isa, extents, strides, of, nothing, next)
+                };
+                check(ReduceOp::Sum, 0, $t::wrapping_add);
+                check(ReduceOp::Prod, 1, $t::wrapping_mul);
+                check(ReduceOp::Max, $t::MIN, |a, b| a.max(b));
+                check(ReduceOp::Min, $t::MAX, |a, b| a.min(b));
+            )*};
+        }
+        integers!(i64 I64, i32 I32, i16 I16, i8 I8, u64 U64, u32 U32, u16 U16, u8 U8);
+        macro_rules! halves {
+            ($($t:ident $dtype:ident),*) => {$(
+                let of = |at: usize| $t::from_f32((at % 97) as f32 / 64.0 - 0.7);
+                let check = |op, nothing, next: fn($t, $t) -> $t| {
+                    check_type(&scan(op, DType::$dtype), isa, extents, strides, of, nothing, next)
+                };
+                check(ReduceOp::Max, $t::NEG_INFINITY, |a, b| if a > b { a } else { b });
+                check(ReduceOp::Min, $t::INFINITY, |a, b| if a < b { a } else { b });
+            )*};
+        }
+        halves!(f16 F16, bf16 BF16);
+        let of = |at: usize| u8::from(at % 89 == 88);
+        let check = |op, nothing, next: fn(u8, u8) -> u8| {
+            check_type(&scan(op, DType::Bool), isa, extents, strides, of, nothing, next)
+        };
+        check(ReduceOp::Max, 0, |a, b| a | b);
+        check(ReduceOp::Min, 1, |a, b| a & b);
     }
 }
