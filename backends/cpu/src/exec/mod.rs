@@ -7,6 +7,7 @@
 
 mod arena;
 mod build;
+mod chosen;
 mod coded;
 mod columns;
 mod edges;
@@ -18,14 +19,17 @@ mod lines;
 mod long;
 mod moves;
 mod padded;
+mod pairs;
 mod phases;
 mod plan;
 mod program;
 mod reads;
 mod rows;
+mod slabs;
 mod slots;
 mod space;
 mod still;
+mod stored;
 mod strided;
 mod transpose;
 mod turned;
