@@ -17,7 +17,7 @@ pub(super) fn build(
     keep: bool,
     isa: Isa,
 ) -> Result<Plan> {
-    let phases = Phases::new(kernel, info, part, keep);
+    let phases = Phases::new(kernel, info, part, along, keep);
     let count = kernel.nodes.len();
     let mut uses = vec![(0, 0); count];
     for node in &kernel.nodes {
@@ -96,6 +96,7 @@ impl Builder<'_> {
         let total = self.phases.members.len();
         let mut rows = Vec::new();
         let mut elements = Vec::new();
+        let mut places = Vec::new();
         let mut fed = Vec::new();
         for phase in 0..=total {
             self.scalar = row_scalar;
@@ -114,9 +115,16 @@ impl Builder<'_> {
             }
             rows.push(std::mem::take(&mut self.steps));
             if phase < total {
+                let members = self.phases.members[phase].clone();
+                let (alone, members): (Vec<usize>, Vec<usize>) =
+                    members.into_iter().partition(|&i| self.phases.place[i]);
+                self.scalar = true;
+                for i in alone {
+                    self.node(i)?;
+                }
+                places.push(std::mem::take(&mut self.steps));
                 self.scalar = false;
                 let first = self.reduces.len() as u32;
-                let members = self.phases.members[phase].clone();
                 for &i in &members {
                     let is_store = matches!(self.kernel.nodes[i], Node::Store { .. });
                     // A kept node has its value from the phase that computed it.
@@ -138,9 +146,11 @@ impl Builder<'_> {
         let row = rows.next().unwrap_or_default();
         let phases = elements
             .into_iter()
+            .zip(places)
             .zip(fed)
             .zip(rows)
-            .map(|((element, reduces), row)| Phase {
+            .map(|(((element, place), reduces), row)| Phase {
+                place,
                 element,
                 reduces,
                 row,

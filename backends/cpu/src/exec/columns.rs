@@ -72,6 +72,7 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
     let cut = Cut::new(launch);
     launch.split(cut.units, threads, parallel, &|units| {
         let mut frame = Frame::new(launch);
+        frame.pass = frame.one_pass();
         for unit in units {
             let (first, n) = cut.unit(unit);
             frame.start = launch.lanes.index(first);
@@ -129,6 +130,9 @@ impl Frame<'_> {
             (None, None) => &plan.row,
         };
         self.run(row, lanes);
+        if let Some(pass) = self.pass {
+            return self.choose(pass, n);
+        }
         self.turn(n, false);
         for phase in &plan.phases {
             if !self.windows(n) && !self.lines(phase, n) {
@@ -153,26 +157,38 @@ impl Frame<'_> {
         }
     }
 
-    /// The parameter and the reduction that are all of a phase, if the parameter's rows lie at equal distances.
-    fn bare(&self, phase: &Phase) -> Option<(usize, usize)> {
+    /// The reduction that is all of a phase of a block of `n` lanes, and the first row and the distance of its parameter's rows, if they lie at
+    /// equal distances.
+    fn bare(&self, phase: &Phase, n: usize) -> Option<(usize, *const u8, isize)> {
         let launch = self.launch;
         let [Step::Load { param, out, .. }, Step::Reduce { reduce, arg }] = phase.element[..] else {
             return None;
         };
         let p = param as usize;
-        let plain = launch.flat[p] && launch.other.rank == 1 && launch.sheets.list.is_empty();
-        (out == arg && plain).then_some((p, reduce as usize))
+        let size = launch.sizes[p] as isize;
+        if out != arg {
+            return None;
+        }
+        if let Some(sheet) = self.sheet_of(p) {
+            return Some((reduce as usize, sheet, n as isize * size));
+        }
+        // SAFETY: the table has every parameter.
+        let x = unsafe { *self.at.add(p) };
+        (launch.flat[p] && launch.other.rank == 1).then(|| {
+            (
+                reduce as usize,
+                x.cast_const(),
+                launch.other.of(p)[0] as isize * size,
+            )
+        })
     }
 
     /// Whether the rows of a phase were reduced, some at a time.
     fn bare_columns(&mut self, phase: &Phase, n: usize) -> bool {
         let launch = self.launch;
-        let Some((p, r)) = self.bare(phase) else {
+        let Some((r, x, step)) = self.bare(phase, n) else {
             return false;
         };
-        // SAFETY: the table has every parameter.
-        let x = unsafe { *self.at.add(p) };
-        let step = launch.other.of(p)[0] as isize * launch.sizes[p] as isize;
         let length = launch.other.total;
         let state = self.state(r);
         match self.plan.reduces[r].loops {
@@ -227,6 +243,7 @@ impl Frame<'_> {
                 self.aim_kept(j as usize * n);
             }
             self.restart_prefetch();
+            self.run(&phase.place, Lanes::Point);
             self.run(&phase.element, Lanes::Block(n));
             launch.other.advance(&mut self.other);
             let done = j + 1;

@@ -1,6 +1,7 @@
 //! Execution of steps on one thread.
 
 use super::arena::Scratch;
+use super::chosen::Pass;
 use super::launch::Launch;
 use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
@@ -38,6 +39,8 @@ pub(super) struct Frame<'a> {
     pub(super) sheets: *mut u8,
     /// Address of every reduction's state.
     states: *mut *mut u8,
+    /// What blocks of rows are taken by instead of the phases.
+    pub(super) pass: Option<Pass>,
     /// Multi-index of the block's first lane.
     pub(super) start: [u64; MAX_AXES],
     /// Rows and columns of the block when it is a tile.
@@ -112,6 +115,7 @@ impl<'a> Frame<'a> {
                 keep: slots.add(slot_bytes * plan.slots),
                 sheets: slots.add(slot_bytes * plan.slots + keep + states),
                 states: values.add(plan.homes.len() + 2 * params),
+                pass: None,
                 start: [0; MAX_AXES],
                 tile: None,
                 other: [0; MAX_AXES],

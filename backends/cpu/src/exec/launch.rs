@@ -1,6 +1,7 @@
 //! What is decided per launch: which plan, how the spaces are walked, how the work is split.
 
 use super::across::Across;
+use super::chosen::Chosen;
 use super::edges::Edges;
 use super::frame::loops_of;
 use super::long::Long;
@@ -70,6 +71,8 @@ pub(super) struct Launch<'a> {
     pub(super) edges: Option<Edges>,
     /// Windows along lines that are reduced in two passes.
     pub(super) windows: Option<Windows>,
+    /// What the phases are, where windows may go in one pass.
+    pub(super) chosen: Option<Chosen>,
     /// Levels of the tree that adds segments up, for blocks of rows.
     pub(super) levels: usize,
 }
@@ -131,7 +134,7 @@ impl Program {
     }
 
     /// Which space the lanes run along.
-    fn direction(&self, compiled: &Compiled, args: &Args<'_>, full: &[i64]) -> Along {
+    pub(super) fn direction(&self, compiled: &Compiled, args: &Args<'_>, full: &[i64]) -> Along {
         if compiled.outer_again.phases.is_empty() || compiled.inner_keep.is_none() {
             return Along::Outer;
         }
@@ -180,7 +183,8 @@ impl Program {
                 }
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
                 let loops = plan.phases.first().map_or(1, |p| loops_of(&p.element));
-                let large = length.saturating_mul(other.total) >= FETCH / 4;
+                // Only what is a run of memory is asked for ahead of time.
+                let large = lanes.rank == 1 && length.saturating_mul(other.total) >= FETCH / 4;
                 block = match large && length > BLOCK as u64 {
                     true => STRIDE * loops.min(2),
                     false => BLOCK,
@@ -210,6 +214,7 @@ impl Program {
             long: (along == Along::Inner && length > SEGMENT as u64)
                 .then(|| self.long(&compiled.part))
                 .flatten(),
+            chosen: self.chosen.filter(|_| along == Along::Outer),
             levels: length.div_ceil(SEGMENT as u64).max(1).ilog2() as usize + 2,
             ..Launch::plain(plan, args, &self.sizes, lanes, other, block)
         };
@@ -272,6 +277,7 @@ impl<'a> Launch<'a> {
             long: None,
             edges: None,
             windows: None,
+            chosen: None,
             levels: 0,
             lanes,
             other,

@@ -7,6 +7,7 @@
 use super::frame::Frame;
 use super::launch::Launch;
 use super::phases::{Part, Phases};
+use super::plan::Along;
 use super::rows::Partial;
 use crate::codegen::Rows;
 use crate::isa::{self, Isa};
@@ -50,7 +51,7 @@ impl Long {
         let Ok(info) = kernel.verify() else {
             return Long::default();
         };
-        let phases = Phases::new(kernel, &info, part, false);
+        let phases = Phases::new(kernel, &info, part, Along::Inner, false);
         let stretch = |members: &Vec<usize>| Stretch::new(kernel, &info, &phases, members, isa);
         Long {
             phases: phases.members.iter().map(stretch).collect(),
@@ -154,7 +155,7 @@ impl Stretch {
             stores: (0..own.nodes.len()).filter(is_store).collect(),
             merged: false,
         };
-        let phases = Phases::new(&own, &info, &part, false);
+        let phases = Phases::new(&own, &info, &part, Along::Inner, false);
         Some(Stretch {
             code: Rows::new(&own, &info, &phases, isa)?,
             sources,

@@ -166,6 +166,9 @@ impl Shape<'_> {
 unsafe fn load_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lines) {
     // SAFETY: the caller vouches for the lines on both sides.
     unsafe {
+        if lines.stride == 0 && lines.step == 0 {
+            return load_line::<T>(to, from, 0, lines.count * lines.length);
+        }
         // A long line that has no gaps is the C library's.
         let long = lines.stride == 1 && lines.length > 64;
         if size_of::<T>() == 4 && !long && strided::load(isa, to.cast(), from.cast(), lines) {

@@ -6,6 +6,7 @@ use super::launch::SPLIT;
 use super::moves::copy_one;
 use super::program::{Arg, Args, Program};
 use super::reads::{Pattern, Read, ReadAxis, without_padding};
+use super::slabs::{Slabs, moved};
 use super::space::full_strides;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
@@ -27,13 +28,9 @@ pub(super) struct Padded {
     program: Program,
 }
 
-/// How a launch is cut into pieces: `width` points of one axis, one of each axis before it, all of those behind it.
+/// How a launch is cut into pieces.
 struct Cut {
-    axis: usize,
-    width: u64,
-    pieces: u64,
-    /// Pieces along the axis.
-    across: u64,
+    slabs: Slabs,
     /// Of scratch for the largest piece.
     bytes: u64,
 }
@@ -259,10 +256,7 @@ impl Padded {
             bytes_of(&self.pieces(reads, &own, args.args, strides))
         };
         let mut cut = Cut {
-            axis: 0,
-            width: extents.first().copied().unwrap_or(1),
-            pieces: 1,
-            across: 1,
+            slabs: Slabs::new(extents, 0, extents[0]),
             bytes: bytes_of(&self.pieces(reads, extents, args.args, strides)),
         };
         for axis in 0..free {
@@ -273,15 +267,11 @@ impl Padded {
             {
                 width = width.div_ceil(2);
             }
-            let across = extents[axis].div_ceil(width);
             cut = Cut {
-                axis,
-                width,
-                pieces: before * across,
-                across,
+                slabs: Slabs::new(extents, axis, width),
                 bytes: bytes(axis, width),
             };
-            if cut.bytes <= PIECE && cut.pieces >= threads as u64 {
+            if cut.bytes <= PIECE && cut.slabs.count >= threads as u64 {
                 break;
             }
         }
@@ -349,27 +339,11 @@ impl Padded {
             return false;
         }
         let piece = |number: u64, parallel: &dyn Parallel| {
-            let mut start: SmallVec<[u64; 16]> = SmallVec::from_elem(0, rank);
-            let mut extents: SmallVec<[u64; 16]> = args.extents.into();
-            extents[..cut.axis].fill(1);
-            start[cut.axis] = number % cut.across * cut.width;
-            extents[cut.axis] = cut.width.min(args.extents[cut.axis] - start[cut.axis]);
-            let mut before = number / cut.across;
-            for axis in (0..cut.axis).rev() {
-                start[axis] = before % args.extents[axis];
-                before /= args.extents[axis];
-            }
+            let (start, extents) = cut.slabs.slab(number, args.extents);
             let pieces = self.pieces(&reads, &extents, args.args, &strides);
             let scratch = Scratch::new(bytes_of(&pieces) as usize);
             let mut to = scratch.start();
-            let mut own: SmallVec<[Arg<'_>; 8]> = args.args.into();
-            for (p, arg) in own.iter_mut().enumerate() {
-                let offset = |(&start, &stride): (&u64, &i64)| start as i64 * stride;
-                let along = &strides[p * rank..(p + 1) * rank];
-                let elements: i64 = start.iter().zip(along).map(offset).sum();
-                let bytes = elements as isize * self.program.sizes[p] as isize;
-                arg.ptr = arg.ptr.wrapping_offset(bytes);
-            }
+            let mut own = moved(args.args, &start, &strides, &self.program.sizes);
             for piece in &pieces {
                 let read = piece.read;
                 let first: SmallVec<[i64; 4]> = read.axes.iter().map(|axis| axis.at.value(&start)).collect();
@@ -387,7 +361,7 @@ impl Padded {
             // SAFETY: the caller's promise, for a part of the space; padded inputs stand in scratch.
             unsafe { self.program.run(&args, parallel) };
         };
-        match cut.pieces {
+        match cut.slabs.count {
             1 => piece(0, parallel),
             pieces if threads == 1 => (0..pieces).for_each(|number| piece(number, &Serial)),
             pieces => parallel.run(pieces as usize, &|number| piece(number as u64, &Serial)),

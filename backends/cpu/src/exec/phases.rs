@@ -3,6 +3,7 @@
 //! A phase is one walk over the inner space. An element-level value that uses a reduction's result belongs to a later
 //! phase than the reduction; an element-level value that several phases use is kept or computed again.
 
+use super::plan::Along;
 use thalweg_hal::ir::{Access, Info, Kernel, Level, Node};
 
 /// The part of a kernel that one plan covers.
@@ -20,6 +21,8 @@ pub(crate) struct Phases {
     pub(crate) uniform: Vec<bool>,
     /// Whether the node changes along the inner space.
     pub(crate) element: Vec<bool>,
+    /// Whether it changes along nothing else, and the lanes run along the outer space.
+    pub(super) place: Vec<bool>,
     /// Row list that computes a row-level node.
     pub(crate) row: Vec<usize>,
     /// Whether a store depends on it.
@@ -65,20 +68,24 @@ impl Phases {
             stores: stores.collect(),
             merged: false,
         };
-        Phases::new(kernel, info, &part, true)
+        Phases::new(kernel, info, &part, Along::Inner, true)
     }
 
-    pub(super) fn new(kernel: &Kernel, info: &Info, part: &Part, keep: bool) -> Phases {
+    pub(super) fn new(kernel: &Kernel, info: &Info, part: &Part, along: Along, keep: bool) -> Phases {
         let count = kernel.nodes.len();
         let mut phases = Phases {
             uniform: vec![false; count],
             element: vec![false; count],
+            place: vec![false; count],
             row: vec![0; count],
             needed: vec![false; count],
             members: Vec::new(),
             kept: vec![false; count],
         };
         phases.levels(kernel, info, part);
+        if along == Along::Outer && !part.merged {
+            phases.places(kernel);
+        }
         phases.reach(kernel, part);
         let available = phases.available(kernel);
         phases.row = available.clone();
@@ -103,6 +110,27 @@ impl Phases {
                 Node::Index { .. } | Node::Reduce { .. } | Node::Store { .. } => false,
             };
             self.element[i] = info.levels[i] == Level::Element && !part.merged && !self.uniform[i];
+        }
+    }
+
+    fn places(&mut self, kernel: &Kernel) {
+        for (i, node) in kernel.nodes.iter().enumerate() {
+            self.place[i] = match *node {
+                Node::Index { axis } => self.element[i] && axis >= kernel.outer,
+                Node::Op { .. } | Node::Cast { .. } => {
+                    self.element[i]
+                        && node
+                            .args()
+                            .all(|a| self.place[a.index()] || self.uniform[a.index()])
+                }
+                Node::Const { .. }
+                | Node::Scalar { .. }
+                | Node::Load { .. }
+                | Node::LoadAt { .. }
+                | Node::Rand { .. }
+                | Node::Reduce { .. }
+                | Node::Store { .. } => false,
+            };
         }
     }
 
@@ -158,7 +186,7 @@ impl Phases {
                     if !self.element[arg] {
                         continue;
                     }
-                    if keep && seen[arg] && keepable(&kernel.nodes[arg]) {
+                    if keep && seen[arg] && keepable(&kernel.nodes[arg]) && !self.place[arg] {
                         self.kept[arg] = true;
                     } else {
                         wanted[arg] = true;

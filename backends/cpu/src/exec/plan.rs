@@ -92,6 +92,8 @@ pub(super) struct Kept {
 
 /// One walk over the inner space, and what follows it at row level.
 pub(super) struct Phase {
+    /// Single values of each element of the inner space, where the lanes run along the outer one.
+    pub(super) place: Vec<Step>,
     pub(super) element: Vec<Step>,
     /// Reductions that this phase feeds.
     pub(super) reduces: Vec<u32>,

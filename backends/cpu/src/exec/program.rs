@@ -1,12 +1,14 @@
 //! A kernel that is ready to run.
 
 use super::build::build;
+use super::chosen::Chosen;
 use super::flat::{self, Single};
 use super::lines::Lines;
 use super::long::Long;
 use super::padded::Padded;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
+use super::stored::Stored;
 use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -44,6 +46,10 @@ pub struct Program {
     long: OnceLock<Long>,
     /// The same kernel with its padded inputs padded before.
     padded: Option<Box<Padded>>,
+    /// What its phases are, where windows may go in one pass.
+    pub(super) chosen: Option<Chosen>,
+    /// The same as a map, and what reduces its elements.
+    stored: Option<Box<Stored>>,
     /// Outputs and the bytes of their elements.
     pub(super) flat_outputs: Vec<(usize, u64)>,
     /// Bytes of an element of the widest input.
@@ -183,6 +189,11 @@ impl Program {
             generates: None,
             long: OnceLock::new(),
             padded: Padded::of(kernel, &info, isa).map(Box::new),
+            chosen: match &compiled[..] {
+                [only] => Chosen::of(kernel, &info, &only.part),
+                _ => None,
+            },
+            stored: Stored::of(kernel, &info, isa).map(Box::new),
             flat_outputs: (0..params.len())
                 .filter(|&p| params[p].role == Role::Out)
                 .map(|p| (p, params[p].dtype.size() as u64))
@@ -216,7 +227,7 @@ impl Program {
             && only.inner_keep.is_some()
             && let Ok(info) = self.kernel.verify()
         {
-            let phases = Phases::new(&self.kernel, &info, &only.part, true);
+            let phases = Phases::new(&self.kernel, &info, &only.part, Along::Inner, true);
             self.coded = Rows::new(&self.kernel, &info, &phases, isa);
         }
         let function = |node: &Node| matches!(node, Node::Op { op, .. } if op.cost().is_function());
@@ -243,6 +254,12 @@ impl Program {
     #[cfg(test)]
     pub(super) fn has_lines(&self) -> bool {
         self.lines.is_made()
+    }
+
+    /// Whether it has run as a map and what reduces its elements.
+    #[cfg(test)]
+    pub(super) fn is_split(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.is_made())
     }
 
     /// Estimated nanoseconds on one core.
@@ -318,6 +335,12 @@ impl Program {
         if let Some(padded) = &self.padded
             // SAFETY: the caller's promise.
             && unsafe { padded.run(&self.kernel, args, parallel) }
+        {
+            return;
+        }
+        if let Some(stored) = &self.stored
+            // SAFETY: the caller's promise.
+            && unsafe { stored.run(self, args, parallel) }
         {
             return;
         }

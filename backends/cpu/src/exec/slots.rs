@@ -36,6 +36,7 @@ pub(super) fn assign(plan: &mut Plan, drafts: &[Draft]) {
     let results: Vec<Value> = plan.reduces.iter().map(|r| r.result).collect();
     let mut lists: Vec<&mut Vec<Step>> = vec![&mut plan.uniform, &mut plan.row];
     for phase in &mut plan.phases {
+        lists.push(&mut phase.place);
         lists.push(&mut phase.element);
         lists.push(&mut phase.row);
     }

@@ -4,6 +4,7 @@
 //! on its place in the block.
 
 mod casts;
+mod chosen;
 mod elementwise;
 pub(crate) mod num;
 mod philox;
@@ -11,6 +12,7 @@ mod reduce;
 mod tables;
 
 pub(crate) use casts::{cast, load_f8, load_half, odd, round_half, store_f8, store_half};
+pub(crate) use chosen::{ChosenFn, ChosenWindows, chosen_of};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{

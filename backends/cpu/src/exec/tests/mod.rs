@@ -9,6 +9,7 @@ mod norms;
 mod ops;
 mod oracle;
 mod padded;
+mod pairs;
 mod random;
 mod shapes;
 mod windows;
