@@ -303,10 +303,25 @@ impl Assembler {
 
     /// `to *= from`, 64 bits.
     pub(crate) fn multiply_by(&mut self, to: u8, from: u8) {
-        self.byte(0x48 | (to >> 3) << 2 | from >> 3);
+        self.two_bytes(0xaf, to, Rm::Reg(from));
+    }
+
+    /// The carry is bit `bit` of a register, modulo 64.
+    pub(crate) fn test_bit(&mut self, of: u8, bit: u8) {
+        self.two_bytes(0xa3, bit, Rm::Reg(of));
+    }
+
+    /// `to = from` where there is no carry, 64 bits.
+    pub(crate) fn copy_unless_carry(&mut self, to: u8, from: Rm) {
+        self.two_bytes(0x43, to, from);
+    }
+
+    /// `op reg, rm` on 64 bits, of the two-byte opcodes.
+    fn two_bytes(&mut self, opcode: u8, reg: u8, rm: Rm) {
+        self.byte(0x48 | (reg >> 3) << 2 | (rm.index() >> 3) << 1 | rm.base() >> 3);
         self.byte(0x0f);
-        self.byte(0xaf);
-        self.operand(to, Rm::Reg(from), 0, 1);
+        self.byte(opcode);
+        self.operand(reg, rm, 0, 1);
     }
 
     /// `to` = the address of an operand.

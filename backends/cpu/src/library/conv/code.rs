@@ -2,9 +2,11 @@
 
 pub(super) mod lines;
 mod outer;
+mod steps;
 
 use super::lines::Lines;
-use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, BESIDE, OuterFn, TapArgs, TapFn, Tiles};
+use super::steps::StepFn;
+use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
     AT_LEAST, Assembler, EQUAL, Extra, LESS, Label, RAX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
@@ -26,7 +28,7 @@ struct Kernels {
     wide: &'static [Entry],
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
-    beside: [&'static [Entry]; 2],
+    steps: [&'static [Entry]; 3],
     /// For `index + 1` taps of a line, with narrow and with wide registers.
     outer: [&'static [Entry]; 2],
 }
@@ -54,16 +56,19 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             of_taps(compiled.high.1.len(), 2, Form::Positions),
             of_taps(compiled.rows[0].1.len(), 1, Form::Rows),
             of_taps(compiled.rows[1].1.len(), 2, Form::Rows),
-            of_taps(compiled.beside[0].1.len(), 1, Form::RowsBeside),
-            of_taps(compiled.beside[1].1.len(), 2, Form::RowsBeside),
         ];
+        let [one, two, _] = compiled.steps.map(<[_]>::len);
+        let of_steps = [(1, one), (2, two), (4, if wide { two } else { 0 })].map(|(vectors, most)| {
+            let mut one = |places| steps::steps(&mut asm, sum, places, vectors);
+            (1..=most).map(&mut one).collect::<Vec<usize>>()
+        });
         let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
             asm.half = wide && lanes * size_of::<S>() == 32;
             (lines.iter().zip(1..))
                 .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
                 .collect()
         });
-        let starts = of_taps.iter().chain(&outer);
+        let starts = of_taps.iter().chain(&of_steps).chain(&outer);
         let entries = keep(&asm.code, starts.clone().flatten().copied())?;
         let mut left: &'static [Entry] = entries.leak();
         let mut next = starts.map(|starts| {
@@ -71,12 +76,13 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             left = rest;
             entries
         });
-        let [wide, high, a, b, c, d, small, large] = std::array::from_fn(|_| next.next().unwrap_or_default());
+        let [wide, high, a, b, one, two, four, small, large] =
+            std::array::from_fn(|_| next.next().unwrap_or_default());
         Some(Kernels {
             wide,
             high,
             rows: [a, b],
-            beside: [c, d],
+            steps: [one, two, four],
             outer: [small, large],
         })
     });
@@ -85,14 +91,13 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
     unsafe {
         let of_taps =
             |entries: &'static [Entry]| std::mem::transmute::<&'static [Entry], &'static [TapFn<S>]>(entries);
-        let both = |of: [(usize, &'static [TapFn<S>]); 2], entries: [&'static [Entry]; 2]| {
-            std::array::from_fn(|i| (of[i].0, of_taps(entries[i])))
-        };
         Some(Tiles {
             wide: (compiled.wide.0, of_taps(kernels.wide)),
             high: (compiled.high.0, of_taps(kernels.high)),
-            rows: both(compiled.rows, kernels.rows),
-            beside: both(compiled.beside, kernels.beside),
+            rows: std::array::from_fn(|i| (compiled.rows[i].0, of_taps(kernels.rows[i]))),
+            steps: kernels
+                .steps
+                .map(|entries| std::mem::transmute::<&'static [Entry], &'static [StepFn<S>]>(entries)),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];
@@ -115,8 +120,6 @@ enum Form {
     Positions,
     /// Rows of the result; elements of the plane are spread.
     Rows,
-    /// The same, and the elements lie [`BESIDE`] apart.
-    RowsBeside,
 }
 
 /// Writes kernels of one kind of sums.
@@ -272,7 +275,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             let to = column + vector as u8;
             match form {
                 Form::Positions => w.load(to, of_x(vector * width)),
-                Form::Rows | Form::RowsBeside => {
+                Form::Rows => {
                     let offset = (step * vectors + vector) * width;
                     w.load(to, of_a(offset));
                     if vector * width % 64 == 0 {
@@ -291,7 +294,6 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             let from = match form {
                 Form::Positions => of_a((step * count + i) * lane),
                 Form::Rows => of_x(i * lane),
-                Form::RowsBeside => of_x(i * lane * BESIDE as i32),
             };
             if vectors == 1 && w.spreads() {
                 w.multiply_add_spread(i as u8, column, from);
@@ -315,7 +317,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     let advance = |w: &mut Writer<'_>, steps: i32| {
         let each = match form {
             Form::Positions => count * lane,
-            Form::Rows | Form::RowsBeside => vectors * width,
+            Form::Rows => vectors * width,
         };
         w.asm.add(A, steps * each);
         w.asm.add(OFFSETS, 4 * steps);

@@ -5,13 +5,15 @@
 //! weights and elements of the planes: an implicit matrix product whose second operand is never packed. Registers run along
 //! positions where the rows are few (`positions.rs`), and else along rows (`rows.rs`).
 //!
-//! Where channels are neighbours in the operand, they are in the planes too, some at each place; where they are in the result, tiles along
-//! rows go there as they are.
+//! Tiles along rows read elements whose channels are neighbours, if there are enough of them: in the operand where it lies so, and else in a
+//! copy of what a block takes from (`direct.rs`). Where channels are neighbours in the result, tiles along rows go there as they are.
 //!
-//! Every element of the result is one chain of additions over channels and taps, whatever the blocks, tiles and threads are.
+//! Every element of the result is one chain of additions: over blocks of channels, in each over taps, and for each of these over channels,
+//! whatever the layouts, blocks, tiles and threads are.
 
 mod copies;
 mod deal;
+mod direct;
 mod lines;
 mod plan;
 mod positions;
@@ -28,7 +30,7 @@ use super::tile::TILE;
 use super::words::ConvKernels;
 #[cfg(target_arch = "x86_64")]
 use crate::library::gemm::SIDE;
-use crate::library::gemm::{Scratch, Stored, piece};
+use crate::library::gemm::{Scratch, Stored};
 use crate::parallel::Parallel;
 use copies::Copies;
 use deal::{Deal, Kept};
@@ -56,12 +58,7 @@ pub(super) struct Job<'a, T> {
 impl<T: Stored> Job<'_, T> {
     fn channels(&self, kernels: &ConvKernels<T>) -> Channels {
         let (x, y) = (&self.gathered, &self.target);
-        Channels::new(
-            kernels,
-            &self.sizes,
-            [x.channel, x.spatial[2]],
-            [y.row, y.spatial[2]],
-        )
+        Channels::new(kernels, [x.channel, x.spatial[2]], [y.row, y.spatial[2]])
     }
 }
 
@@ -288,15 +285,16 @@ unsafe fn block<T: Stored>(
     let (part, index) = (task % plan.parts, task / plan.parts);
     let (block, rest) = (layout.block(pass, index % pieces), index / pieces);
     let (group, sample) = (rest % sizes.groups, rest / sizes.groups);
-    let tiles = piece(plan.tiles, plan.parts, part);
-    let length = if plan.in_place {
-        0
-    } else {
-        layout.channel() * sizes.channels.next_multiple_of(plan.beside) + 2 * SLACK
+    let tiles = plan.tiles_of(part);
+    let planes = layout.channel() * sizes.channels;
+    let length = match &plan.direct {
+        Some(direct) => direct.copied.map_or(0, |copied| copied + 2 * SLACK),
+        None if plan.in_place => 0,
+        None => planes + 2 * SLACK,
     };
     let (sums_len, unread) = match plan.along {
         Along::Positions => (positions::HELD * TILE + SLACK, 0),
-        Along::Rows => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
+        Along::Rows | Along::Direct => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
         Along::Squares => (squares::SUMS + SLACK, squares::SUMS),
     };
     let scratch =
@@ -306,7 +304,8 @@ unsafe fn block<T: Stored>(
     let gathered = job.gathered.of_group(group);
     let most = match plan.along {
         Along::Rows | Along::Squares => 1,
-        Along::Positions if plan.near < sizes.channels => positions::HELD,
+        Along::Direct => plan.at_once,
+        Along::Positions if plan.near < plan.terms => positions::HELD,
         Along::Positions => tiles.len(),
     };
     let at_once = (PACKED / (plan.packed * size_of::<T::Acc>())).clamp(1, tiles.len().min(most));
@@ -320,12 +319,17 @@ unsafe fn block<T: Stored>(
         for i in unread..sums_len {
             sums.add(i).write(T::ZERO);
         }
-        let elements = if plan.in_place {
+        let elements = if let Some(direct) = &plan.direct {
+            if direct.copied.is_some() && before != Some(index) {
+                direct.copy(kernels, job, (group, sample), &block, planes_at);
+            }
+            planes_at.cast_const()
+        } else if plan.in_place {
             rows::first(&gathered, sample, &block).cast()
         } else {
             if before != Some(index) {
                 let framed = before.is_some_and(|before| before % pieces == index % pieces);
-                Copies::new(kernels, job, (layout, plan.beside), &block, planes_at)
+                Copies::new(kernels, job, layout, &block, planes_at)
                     .copy(kernels, job, group, sample, framed);
                 for slack in 1..=2 * SLACK {
                     planes_at.add(length - slack).write(T::ZERO);
@@ -356,6 +360,16 @@ unsafe fn block<T: Stored>(
                     false => packed.add(t * plan.packed),
                 };
                 squares::walk(&task, tiles.clone(), of);
+            }
+            Along::Direct => {
+                let weights = match plan.local {
+                    true => direct::Weights::Own(own),
+                    false => direct::Weights::Packed(packed),
+                };
+                if let Some(direct) = &plan.direct {
+                    let cold = before.is_none();
+                    direct::walk(&task, direct, (sample, cold), elements, tiles.clone(), weights);
+                }
             }
             Along::Positions => {
                 for first in tiles.clone().step_by(at_once) {

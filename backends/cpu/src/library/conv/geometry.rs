@@ -264,14 +264,15 @@ impl Layout {
         block
     }
 
-    /// For each channel and tap, from a position's place to what the tap meets there; groups of `beside` channels, whose elements are
-    /// neighbours, are `apart` places apart.
-    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize, beside: usize) -> Vec<u32> {
+    /// From a position's place to what each tap meets there, for each of `together` channels one after another; channels are `apart`
+    /// places apart.
+    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize, together: usize) -> Vec<u32> {
         let mut offsets = Vec::with_capacity(channels * pass.taps());
-        for channel in 0..channels {
-            let (plane, lane) = (channel / beside * apart, channel % beside);
+        for first in (0..channels).step_by(together) {
+            let some = first..channels.min(first + together);
             pass.each_tap(|taps| {
-                offsets.push(((plane + self.offset(pass, taps)) * beside + lane) as u32);
+                let tap = self.offset(pass, taps);
+                offsets.extend(some.clone().map(|channel| (channel * apart + tap) as u32));
             });
         }
         offsets

@@ -9,6 +9,7 @@ mod operands;
 mod outer;
 mod packed;
 mod planes;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod tile;

@@ -56,7 +56,7 @@ fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, 
     };
     let sizes = kernels.sizes(&launch.sizes);
     let (x, y) = (&launch.gathered, &launch.rows);
-    let channels = Channels::new(kernels, &sizes, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
+    let channels = Channels::new(kernels, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
     let width = forward::reads_packed(kernels, &sizes, &pass, launch.weights.extents, channels)?;
     let len = forward::packed_len(kernels, &sizes, launch.weights.extents, width);
     Some((width, len * size_of::<T::Acc>()))

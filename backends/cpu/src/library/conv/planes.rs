@@ -1,7 +1,5 @@
 //! Copies what a block of the result takes from into padded planes.
 
-pub(super) mod beside;
-
 use super::geometry::{AXES, Axis, Block, Layout, Pass};
 use super::operands::Gathered;
 use crate::library::gemm::{Element, Stored};
@@ -55,9 +53,9 @@ pub(super) struct Planes<T: Stored> {
 }
 
 impl<T: Stored> Planes<T> {
-    /// Planes of lanes of `each` channels, or of places with `beside` channels.
+    /// Planes of lanes of `each` channels.
     pub(super) fn new(
-        (each, beside, zero): (usize, usize, T::Acc),
+        (each, zero): (usize, T::Acc),
         spatial: [isize; AXES],
         pass: &Pass,
         layout: &Layout,
@@ -69,7 +67,7 @@ impl<T: Stored> Planes<T> {
         let phases = pairs.flat_map(|(pa, pb)| c.phases.iter().map(move |&pc| [pa, pb, pc]));
         let of_phase = |(phase, firsts): (usize, [isize; AXES])| {
             let mut job = Plane {
-                dst: dst.wrapping_add(phase * layout.samples * layout.plane * beside),
+                dst: dst.wrapping_add(phase * layout.samples * layout.plane),
                 extents: layout.extents,
                 from: [0; AXES],
                 to: [0; AXES],

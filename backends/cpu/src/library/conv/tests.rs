@@ -143,6 +143,19 @@ fn shapes() -> Vec<(Sizes, [Window; AXES])> {
             sizes(1, 1, 64, 50),
             [flat, window(27, 27, 3, 1, 1), window(28, 28, 3, 1, 1)],
         ),
+        // More channels than are added together, with whole and with other panels of rows, strides, and more taps than have bits.
+        (
+            sizes(2, 1, 96, 70),
+            [flat, window(9, 9, 3, 1, 1), window(10, 10, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 1, 64, 130),
+            [flat, window(11, 6, 1, 2, 0), window(13, 7, 2, 2, 1)],
+        ),
+        (
+            sizes(1, 1, 20, 8),
+            [flat, window(12, 12, 9, 1, 4), window(11, 11, 9, 1, 4)],
+        ),
         (
             sizes(1, 1, 48, 9),
             [

@@ -1,6 +1,7 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
 use super::lines::{self, Lines, LinesArgs};
+use super::steps::{PLACES, StepArgs, StepFn, steps};
 use crate::library::gemm::{Lanes, Vector};
 
 /// An accumulator as a number.
@@ -49,9 +50,6 @@ pub(super) struct Ahead {
     pub(super) quiet: usize,
 }
 
-/// Channels that are neighbours in planes of a gathered operand whose channels are neighbours.
-pub(super) const BESIDE: usize = 8;
-
 /// `out[i, j] (+)= sum over l of a[l, i] * x[offsets[l] + j]`, with rows of `out` one tile width apart.
 #[repr(C)]
 pub(super) struct TapArgs<S> {
@@ -63,8 +61,6 @@ pub(super) struct TapArgs<S> {
     pub(super) offsets: *const u32,
     pub(super) terms: usize,
     pub(super) x: *const S,
-    /// Elements from one number of x that is spread to the next: 1, or [`BESIDE`]. Kernels of one step do not read it.
-    pub(super) step: usize,
     pub(super) out: *mut S,
     pub(super) ahead: Ahead,
 }
@@ -155,8 +151,9 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) high: (usize, &'static [TapFn<S>]),
     /// Rows of a tile whose registers run along them, one register and two, and kernels for `index + 1` positions.
     pub(super) rows: [(usize, &'static [TapFn<S>]); 2],
-    /// The same for planes whose neighbours are channels.
-    pub(super) beside: [(usize, &'static [TapFn<S>]); 2],
+    /// The same for an operand whose channels are neighbours, and kernels for two panels of the wider ones, where there are registers
+    /// for their sums.
+    pub(super) steps: [&'static [StepFn<S>]; 3],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
@@ -172,7 +169,7 @@ pub(super) struct Tiles<S: 'static> {
 const GROUP: usize = 4;
 
 /// A kernel of the compiler, for any count: where there is no machine code of our own. Registers run along x, and weights are spread; or
-/// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j * step]`.
+/// they run along the weights, `out[j, i] (+)= sum over l of a[l, i] * x[offsets[l] + j]`.
 #[inline(always)]
 pub(super) unsafe fn taps<V: Vector, const NV: usize, const ROWS: bool>(t: &TapArgs<V::Lane>) {
     let mut first = 0;
@@ -216,9 +213,8 @@ unsafe fn some_taps<V: Vector, const MR: usize, const NV: usize, const ROWS: boo
             for (j, column) in columns.iter_mut().enumerate() {
                 *column = V::load(vectors.add(j * V::LANES));
             }
-            let step = if ROWS { t.step } else { 1 };
             for (i, row) in sums.iter_mut().enumerate() {
-                let factor = V::splat(factors.add((first + i) * step));
+                let factor = V::splat(factors.add(first + i));
                 for (sum, &column) in row.iter_mut().zip(&columns) {
                     *sum = sum.mul_add(factor, column);
                 }
@@ -376,6 +372,11 @@ macro_rules! tiles {
                 unsafe { taps::<$vector, NV, ROWS>(&*std::ptr::from_ref(t).cast::<TapArgs<Lane>>()) }
             }
             $(#[$feature])?
+            unsafe extern "C" fn step<const NV: usize>(t: &mut StepArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { steps::<$vector, NV>(&mut *std::ptr::from_mut(t).cast::<StepArgs<Lane>>()) }
+            }
+            $(#[$feature])?
             unsafe fn dot<const MR: usize>(t: &DotArgs<$word>) {
                 // SAFETY: same contract; lanes have the size of words.
                 unsafe { dots::<$across, MR>(&*std::ptr::from_ref(t).cast::<DotArgs<Lane>>()) }
@@ -408,18 +409,21 @@ macro_rules! tiles {
                 }
             }
             const LANES: usize = <$vector as Vector>::LANES;
-            const ROWS: [(usize, &[TapFn<$word>]); 2] = [
-                (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
-                (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
-            ];
             Tiles {
                 put: put_rows,
                 put_beside: put_rows_beside,
                 lines: [lines::<$narrow>(), lines::<$vector>()],
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
-                rows: ROWS,
-                beside: ROWS,
+                rows: [
+                    (LANES, &[tap::<1, true> as TapFn<$word>; $high]),
+                    (LANES * 2, &[tap::<2, true> as TapFn<$word>; $high]),
+                ],
+                steps: [
+                    &[step::<1> as StepFn<$word>; PLACES],
+                    &[step::<2> as StepFn<$word>; PLACES],
+                    &[],
+                ],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: [
                     (
@@ -446,8 +450,8 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PutArgs, TapArgs, TapFn, Tiles, Vector, dots, lines,
-        outer, put, put_beside, taps,
+        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn, TapArgs, TapFn,
+        Tiles, Vector, dots, lines, outer, put, put_beside, steps, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 

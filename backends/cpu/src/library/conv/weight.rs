@@ -202,7 +202,7 @@ unsafe fn part_of<T: Stored>(
                     let used = some.len() * plan.taps;
                     let end = some.len() * layout.channel();
                     let gathered = job.x.of_group(group);
-                    Planes::new((1, 1, T::ZERO), gathered.spatial, job.pass, layout, &block, x).copy(
+                    Planes::new((1, T::ZERO), gathered.spatial, job.pass, layout, &block, x).copy(
                         kernels.plane,
                         &gathered,
                         (samples.clone(), some),

@@ -4,8 +4,8 @@
 use super::bytes::Channels;
 use super::code;
 use super::operands::Sizes;
-use super::planes::beside::{self, BesideFn};
 use super::planes::{self, PlaneFn};
+use super::steps::TOGETHER;
 #[cfg(target_arch = "x86_64")]
 use super::tile::x86;
 use super::tile::{F32_PLAIN, F64_PLAIN, I32_PLAIN, I64_PLAIN, Tiles};
@@ -21,7 +21,6 @@ use std::mem::transmute;
 pub(super) struct ConvKernels<W: Stored> {
     pub(super) tiles: Tiles<W::Acc>,
     pub(super) plane: PlaneFn<W>,
-    pub(super) beside: BesideFn<W::Acc>,
     pub(super) pack: PackFn<W>,
     pub(super) widen: WidenFn<W>,
     pub(super) narrow: NarrowFn<W>,
@@ -34,6 +33,15 @@ impl<W: Stored> ConvKernels<W> {
     /// What of a launch the kernels see: the channels, or lanes of them.
     pub(super) fn sizes(&self, sizes: &Sizes) -> Sizes {
         self.bytes.map_or(*sizes, |bytes| bytes.sizes(sizes))
+    }
+
+    /// Channels whose products with a tap are added one after another. Elements that are sums already may lie with their channels as
+    /// neighbours, and then long runs of them pay.
+    pub(super) fn together(&self) -> usize {
+        match self.bytes {
+            None if W::DIRECT => TOGETHER,
+            _ => 1,
+        }
     }
 
     /// Whether AMX computes the tiles.
@@ -106,13 +114,6 @@ macro_rules! words {
                         Isa::Avx2 => (words!(@avx2 $avx2), planes::x86::avx2::<$copied>),
                         _ => ($plain, planes::any::<$copied>),
                     };
-                    let beside: BesideFn<Self::Acc> = match isa {
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 => beside::x86::avx512,
-                        #[cfg(target_arch = "x86_64")]
-                        Isa::Avx2 => beside::x86::avx2,
-                        _ => beside::plain,
-                    };
                     let pack = <$copied>::packing(isa, codegen);
                     // SAFETY: the functions take addresses alone, and of structs of C's layout; words and sums have the size of the
                     // numbers that they stand for.
@@ -120,7 +121,6 @@ macro_rules! words {
                         ConvKernels {
                             tiles: codegen.then(|| code::tiles(tiles, Sum::$sum, isa)).flatten().unwrap_or(tiles),
                             plane: transmute::<PlaneFn<$copied>, PlaneFn<$word>>(plane),
-                            beside,
                             pack: transmute::<PackFn<$copied>, PackFn<$word>>(pack),
                             widen: transmute::<WidenFn<$t>, WidenFn<$word>>(widen::<$t>),
                             narrow: transmute::<NarrowFn<$t>, NarrowFn<$word>>(narrow::<$t>),

@@ -29,16 +29,15 @@ macro_rules! kernels {
                 }
             }
             const LANES: usize = <$vector as Vector>::LANES;
-            const ROWS: [(usize, &[TapFn<u32>]); 2] = [
-                (LANES, &[tap::<1, true> as TapFn<u32>; $high]),
-                (LANES * 2, &[tap::<2, true> as TapFn<u32>; $high]),
-            ];
             Tiles {
                 lines: [lines::<$narrow>(), lines::<$vector>()],
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<u32>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<u32>; $high]),
-                rows: ROWS,
-                beside: ROWS,
+                rows: [
+                    (LANES, &[tap::<1, true> as TapFn<u32>; $high]),
+                    (LANES * 2, &[tap::<2, true> as TapFn<u32>; $high]),
+                ],
+                steps: [&[]; 3],
                 outer: base.outer.map(|(lanes, _, _)| (lanes, &[][..], &[][..])),
                 ..base
             }

@@ -9,8 +9,6 @@ use crate::library::gemm::{Byte, Stored};
 /// How they are copied.
 pub(super) enum Copies<T: Stored> {
     Elements(Planes<T>),
-    /// Of several channels at each place.
-    Beside(Planes<T>),
     Bytes(Planes<Byte>),
 }
 
@@ -18,21 +16,18 @@ impl<T: Stored> Copies<T> {
     pub(super) fn new(
         kernels: &ConvKernels<T>,
         job: &Job<'_, T>,
-        (layout, beside): (&Layout, usize),
+        layout: &Layout,
         block: &Block,
         dst: *mut T::Acc,
     ) -> Copies<T> {
         let spatial = job.gathered.spatial;
         match kernels.bytes {
             None => {
-                let planes = Planes::new((1, beside, T::ZERO), spatial, job.pass, layout, block, dst);
-                match beside {
-                    1 => Copies::Elements(planes),
-                    _ => Copies::Beside(planes),
-                }
+                let form = (1, T::ZERO);
+                Copies::Elements(Planes::new(form, spatial, job.pass, layout, block, dst))
             }
             Some(bytes) => {
-                let form = (bytes.each, 1, bytes.zero);
+                let form = (bytes.each, bytes.zero);
                 Copies::Bytes(Planes::new(form, spatial, job.pass, layout, block, dst.cast()))
             }
         }
@@ -57,9 +52,6 @@ impl<T: Stored> Copies<T> {
                 (Copies::Bytes(planes), Some(bytes)) => {
                     let gathered = job.gathered.cast::<Byte>().of_group(group);
                     planes.copy(bytes.plane, &gathered, all, framed);
-                }
-                (Copies::Beside(planes), _) => {
-                    planes.copy_beside(kernels.beside, &job.gathered.of_group(group), sample, framed);
                 }
                 (Copies::Elements(planes), _) => {
                     planes.copy(kernels.plane, &job.gathered.of_group(group), all, framed);

@@ -261,7 +261,7 @@ unsafe fn task<T: Stored>(
         let channel = next / plan.pieces;
         let (sample, group) = (channel / sizes.groups, channel % sizes.groups);
         let count = at_once.min(units.end - next).min(sizes.groups - group);
-        let copies = Copies::new(kernels, job, (layout, 1), &block, planes_at);
+        let copies = Copies::new(kernels, job, layout, &block, planes_at);
         let mut framed = plan.pieces == 1 && next > units.start;
         for group in group..group + count {
             // SAFETY: the scratch memory has room for the planes of a group and the slack behind them, then for sums; the operands are

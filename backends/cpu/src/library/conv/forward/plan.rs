@@ -1,9 +1,11 @@
 //! How the work of a launch is cut.
 
+use super::direct::Direct;
 use super::shape::{Along, Shape};
 use super::{Job, rows, squares};
 use crate::library::conv::geometry::{Axis, Layout, blocks};
-use crate::library::conv::tile::TapFn;
+use crate::library::conv::steps::StepFn;
+use crate::library::conv::tile::{ASK_TERMS, TapFn};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::{Stored, piece};
 use std::ops::Range;
@@ -25,11 +27,11 @@ pub(super) struct Plan<S: 'static> {
     pub(super) layout: Layout,
     /// The gathered operand is read where it is: its elements lie as they would in planes.
     pub(super) in_place: bool,
-    /// Channels whose elements are neighbours in the planes.
-    pub(super) beside: usize,
     /// Rows whose elements are neighbours in the result.
     pub(super) result_beside: bool,
     pub(super) offsets: Vec<u32>,
+    /// For an operand that is read where it lies.
+    pub(super) direct: Option<Direct>,
     /// Pieces of the rows, each a tile's extent along them.
     pub(super) tiles: usize,
     /// Lanes of a tile, and kernels for `index + 1` of what is broadcast.
@@ -39,8 +41,15 @@ pub(super) struct Plan<S: 'static> {
     pub(super) packed: usize,
     pub(super) weights: usize,
     pub(super) starts: bool,
-    /// Channels whose weights and elements stay in L1 together.
+    /// Kernels for places of an operand that is read where it lies, for one panel of rows and for two.
+    pub(super) steps: [&'static [StepFn<S>]; 2],
+    /// Terms, and how many of them have weights and elements that stay in L1 together.
+    pub(super) terms: usize,
     pub(super) near: usize,
+    /// Channels whose terms with a tap are neighbours.
+    pub(super) together: usize,
+    /// Tiles whose sums are computed together.
+    pub(super) at_once: usize,
     /// Groups of tiles that are tasks of their own.
     pub(super) parts: usize,
     /// Only one block has a use for a tile's weights, so that it packs them itself, when it needs them.
@@ -74,15 +83,11 @@ impl<S> Plan<S> {
             1
         };
         let most = PLANES / size_of::<S>();
-        let copied = sizes.channels.next_multiple_of(shape.beside);
-        let layout = Layout::new(pass, blocks(pass, copied, most, wanted, LEAST), 1);
-        let in_place = shape.along == Along::Rows
-            && shape.beside == 1
-            && kernels.bytes.is_none()
-            && rows::in_place(job, &layout);
+        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
+        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
-            Along::Rows | Along::Squares => (sizes.rows.div_ceil(width), width),
+            Along::Rows | Along::Direct | Along::Squares => (sizes.rows.div_ceil(width), width),
             Along::Positions => {
                 let tiles = sizes.rows.div_ceil(set.len());
                 (tiles, sizes.rows.div_ceil(tiles))
@@ -93,21 +98,26 @@ impl<S> Plan<S> {
         let lines = |axis: &Axis| (axis.span + 1).min(axis.taps.len()).max(1);
         let across = match shape.along {
             Along::Rows => set.len(),
-            Along::Positions | Along::Squares => width,
+            Along::Positions | Along::Direct | Along::Squares => width,
         };
         let elements = lines(&pass.axes[0])
             * lines(&pass.axes[1])
             * layout.phases.max(1)
             * (across + pass.axes[2].span + 2 * line);
-        let channel = (pass.taps() * height + elements) * size_of::<S>();
-        let near = (NEAR / channel).clamp(1, sizes.channels.max(1));
-        let near = sizes
-            .channels
+        let together = kernels.together();
+        let near = match elements {
+            0 => terms,
+            _ => NEAR * pass.taps() / ((pass.taps() * height + elements) * size_of::<S>()),
+        };
+        let near = near.clamp(1, terms.max(1));
+        let near = terms
             .max(1)
-            .div_ceil(sizes.channels.max(1).div_ceil(near));
+            .div_ceil(terms.max(1).div_ceil(near))
+            .next_multiple_of(ASK_TERMS);
         let blocks = outer * layout.pieces(pass).iter().product::<usize>();
+        let at_once = if shape.steps[1].is_empty() { 1 } else { 2 };
         let parts = if useful > 1 {
-            (EACH * useful).div_ceil(blocks).min(tiles)
+            (EACH * useful).div_ceil(blocks).min(tiles.div_ceil(at_once))
         } else {
             1
         };
@@ -126,19 +136,25 @@ impl<S> Plan<S> {
             along: shape.along,
             offsets: match shape.along {
                 Along::Squares => squares::offsets(&layout, pass, sizes.channels),
-                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel, shape.beside),
+                Along::Direct => Vec::new(),
+                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel, together),
             },
+            direct: (shape.along == Along::Direct)
+                .then(|| Direct::new(job, together, layout.block, shape.copied)),
             layout,
             in_place,
-            beside: shape.beside,
             result_beside: shape.result_beside,
             tiles,
             width,
             kernels: set,
+            steps: shape.steps,
             packed: packed_tile(terms, height) + kernels.starts(height),
             weights: packed_tile(terms, height),
             starts: kernels.starts(height) > 0,
+            terms,
             near,
+            together,
+            at_once,
             parts,
             local: blocks == sizes.groups && !prepared,
             group: tasks.div_ceil(handed),
@@ -147,10 +163,16 @@ impl<S> Plan<S> {
         }
     }
 
+    /// The tiles of a part.
+    pub(super) fn tiles_of(&self, part: usize) -> Range<usize> {
+        let some = piece(self.tiles.div_ceil(self.at_once), self.parts, part);
+        some.start * self.at_once..self.tiles.min(some.end * self.at_once)
+    }
+
     /// The rows of a tile, and the packed weights of a term.
     pub(super) fn rows_of(&self, rows: usize, tile: usize) -> (Range<usize>, usize) {
         match self.along {
-            Along::Rows | Along::Squares => {
+            Along::Rows | Along::Direct | Along::Squares => {
                 let start = tile * self.width;
                 (start..rows.min(start + self.width), self.width)
             }

@@ -6,7 +6,7 @@ use crate::library::conv::tile::{TILE, TapArgs};
 use crate::library::gemm::Stored;
 use std::ops::Range;
 
-/// Most tiles whose sums are kept while blocks of channels go by.
+/// Most tiles whose sums are kept while blocks of terms go by.
 pub(super) const HELD: usize = 8;
 
 /// Computes the rows of the tiles `chosen`, whose weights lie in `packed`.
@@ -16,10 +16,9 @@ pub(super) const HELD: usize = 8;
 pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
     let (job, plan) = (task.job, task.plan);
     let sizes = &job.sizes;
-    let taps = job.pass.taps();
     let flat = plan.layout.flat(task.block.size);
     // With all channels at once a tile is stored before the next one is begun.
-    let held = if plan.near < sizes.channels { HELD } else { 1 };
+    let held = if plan.near < plan.terms { HELD } else { 1 };
     let (mut runs, mut asked) = (Runs::new(), Asked::new(task.sums));
     for p in (0..flat).step_by(plan.width) {
         let places = p..(p + plan.width).min(flat);
@@ -32,9 +31,9 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
             0,
             &mut runs,
         );
-        for c in (0..sizes.channels.max(1)).step_by(plan.near) {
-            let terms = plan.near.min(sizes.channels - c) * taps;
-            let last = c + plan.near >= sizes.channels;
+        for first in (0..plan.terms.max(1)).step_by(plan.near) {
+            let terms = plan.near.min(plan.terms - first);
+            let last = first + plan.near >= plan.terms;
             for t in chosen.clone() {
                 let (rows, pitch) = plan.rows_of(sizes.rows, t);
                 let index = t - chosen.start;
@@ -44,20 +43,19 @@ pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, p
                 unsafe {
                     let tile = task.sums.add(if held > 1 { index * TILE } else { 0 });
                     let packed = packed.add(index * plan.packed);
-                    if plan.starts && c == 0 {
+                    if plan.starts && first == 0 {
                         for row in 0..rows.len() {
                             let start = *packed.add(plan.weights + row);
                             (0..plan.width).for_each(|i| tile.add(row * plan.width + i).write(start));
                         }
                     }
                     (plan.kernels[rows.len() - 1])(&TapArgs {
-                        accumulate: c > 0 || plan.starts,
+                        accumulate: first > 0 || plan.starts,
                         count: rows.len(),
-                        a: packed.add(c * taps * pitch),
-                        offsets: plan.offsets.as_ptr().wrapping_add(c * taps),
+                        a: packed.add(first * pitch),
+                        offsets: plan.offsets.as_ptr().wrapping_add(first),
                         terms,
                         x: task.elements.add(p),
-                        step: 1,
                         out: tile,
                         ahead: asked.tile(job, terms, None, (rows.len(), dst, stored)),
                     });

@@ -9,16 +9,16 @@ use crate::library::gemm::{Panel, Stored, piece};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Most tiles whose sums are kept while blocks of channels go by.
+/// Most tiles whose sums are kept while blocks of terms go by.
 pub(super) const HELD: usize = 32;
 /// Tiles that are stored at once.
 const STORED: usize = 4;
 /// Bytes of weights that are packed together and stay near until they are used.
 const PACKED_NEAR: usize = 64 << 10;
-/// From row to row of turned tiles: at least the positions of `STORED` tiles.
-const PITCH: usize = 64;
+/// From row to row of turned tiles: at least the positions of tiles that are stored together.
+pub(super) const PITCH: usize = 64;
 /// Accumulators of turned tiles.
-pub(super) const TURNED: usize = PITCH * super::WIDEST;
+pub(super) const TURNED: usize = PITCH * 2 * super::WIDEST;
 
 /// Whether the gathered operand may stand for the planes: every position meets one element a channel, the first position the
 /// first one, and their order is that of the block.
@@ -44,21 +44,30 @@ pub(super) fn first<T>(gathered: &Gathered<T>, sample: usize, block: &Block) -> 
     gathered.at(sample, 0).wrapping_offset(at)
 }
 
+/// Cuts places into tiles of at most `most`, as even as they can be.
+pub(super) fn cut(places: usize, most: usize) -> SmallVec<[Range<u32>; 64]> {
+    let pieces = places.div_ceil(most);
+    let at = |i: usize| (places * i / pieces) as u32;
+    (0..pieces).map(|i| at(i)..at(i + 1)).collect()
+}
+
 /// Cuts the block's positions into tiles of at most `most` neighbouring places.
 fn tiles_of(layout: &Layout, block: &Block, most: usize) -> SmallVec<[Range<u32>; 64]> {
     let [_, lines, width] = layout.extents;
     let mut tiles = SmallVec::new();
-    let mut cut = |start: usize, len: usize| {
-        let pieces = len.div_ceil(most);
-        for i in 0..pieces {
-            tiles.push((start + len * i / pieces) as u32..(start + len * (i + 1) / pieces) as u32);
-        }
+    let mut add = |start: usize, len: usize| {
+        let of = |at: u32| start as u32 + at;
+        tiles.extend(
+            cut(len, most)
+                .into_iter()
+                .map(|tile| of(tile.start)..of(tile.end)),
+        );
     };
     for i in 0..block.size[0] {
         if width == block.size[2] {
-            cut(i * lines * width, block.size[1] * width);
+            add(i * lines * width, block.size[1] * width);
         } else {
-            (0..block.size[1]).for_each(|j| cut((i * lines + j) * width, block.size[2]));
+            (0..block.size[1]).for_each(|j| add((i * lines + j) * width, block.size[2]));
         }
     }
     tiles
@@ -70,25 +79,24 @@ fn tiles_of(layout: &Layout, block: &Block, most: usize) -> SmallVec<[Range<u32>
 /// The task's memory is that of the block, and no one else writes the result's rows.
 pub(super) unsafe fn walk<T: Stored>(task: &Task<'_, T>, chosen: Range<usize>, packed: *const T::Acc) {
     let plan = task.plan;
-    let channels = task.job.sizes.channels;
-    let terms = plan.width * task.job.pass.taps();
     let tiles = tiles_of(&plan.layout, &task.block, plan.kernels.len());
-    let of = |t: usize, c: usize| packed.wrapping_add(t * plan.packed + c * terms);
+    let of = |t: usize, term: usize| packed.wrapping_add(t * plan.packed + term * plan.width);
     // SAFETY: the caller's contract.
     unsafe {
-        if plan.near >= channels {
+        if plan.near >= plan.terms {
             for some in tiles.chunks(STORED) {
                 for t in chosen.clone() {
-                    compute(task, some, t, 0, [of(t, 0), of(t + 1, 0)]);
+                    compute(task, some, t, 0..plan.terms, [of(t, 0), of(t + 1, 0)]);
                 }
             }
             return;
         }
         for t in chosen {
             for some in tiles.chunks(HELD) {
-                // What follows the last channels of a tile is most often the next tile.
-                for c in (0..channels).step_by(plan.near) {
-                    compute(task, some, t, c, [of(t, c), of(t, c + plan.near)]);
+                // What follows the last terms of a tile is most often the next tile.
+                for term in (0..plan.terms).step_by(plan.near) {
+                    let near = term..plan.terms.min(term + plan.near);
+                    compute(task, some, t, near, [of(t, term), of(t, term + plan.near)]);
                 }
             }
         }
@@ -122,7 +130,7 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
     let at_once = if tiles.len() > HELD || plan.starts {
         channels
     } else {
-        (PACKED_NEAR / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.near)
+        (PACKED_NEAR / (terms * size_of::<T::Acc>()).max(1)).next_multiple_of(plan.together)
     };
     for t in chosen {
         // SAFETY: the caller's contract.
@@ -131,14 +139,17 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
                 super::pack_tile(task.kernels, task.job, plan, (task.group, t), own);
             }
             for some in tiles.chunks(HELD) {
-                for first in (0..channels.max(1)).step_by(at_once) {
-                    let these = first..channels.max(1).min(first + at_once);
+                for first in (0..channels.max(1)).step_by(at_once.max(1)) {
+                    let these = first..channels.min(first + at_once);
+                    let of = |channel: usize| channel * task.job.pass.taps();
+                    let terms = of(these.start)..of(these.end).max(1);
                     if at_once < channels {
-                        pack(t, these.clone());
+                        pack(t, these);
                     }
-                    for c in these.step_by(plan.near) {
-                        let packed = own.wrapping_add((c - first) * terms).cast_const();
-                        compute(task, some, t, c, [packed; 2]);
+                    for term in terms.clone().step_by(plan.near) {
+                        let packed = own.wrapping_add((term - terms.start) * plan.width).cast_const();
+                        let near = term..terms.end.min(term + plan.near);
+                        compute(task, some, t, near, [packed; 2]);
                     }
                 }
             }
@@ -146,19 +157,18 @@ pub(super) unsafe fn walk_packing<T: Stored>(task: &Task<'_, T>, chosen: Range<u
     }
 }
 
-/// Adds to the sums of the tiles at `places` what the channels from `c` on give, `near` of them, and stores what is finished. The
-/// weights that follow are asked for meanwhile.
+/// Adds to the sums of the tiles at `places` what the terms `near` give, and stores what is finished. The weights that follow are asked for
+/// meanwhile.
 unsafe fn compute<T: Stored>(
     task: &Task<'_, T>,
     places: &[Range<u32>],
     t: usize,
-    c: usize,
+    near: Range<usize>,
     [packed, next]: [*const T::Acc; 2],
 ) {
     let (job, plan) = (task.job, task.plan);
-    let taps = job.pass.taps();
-    let terms = plan.near.min(job.sizes.channels - c) * taps;
-    let offsets = plan.offsets.as_ptr().wrapping_add(c * taps);
+    let terms = near.end.min(plan.terms) - near.start;
+    let offsets = plan.offsets.as_ptr().wrapping_add(near.start);
     let slice = terms / ASK_TERMS * ASK_BYTES;
     let slices = (terms * plan.width * size_of::<T::Acc>()).div_ceil(slice.max(1));
     let (mut index, mut asked) = (0, Asked::new(task.sums));
@@ -167,7 +177,7 @@ unsafe fn compute<T: Stored>(
         index += 1;
         // SAFETY: `packed` holds the channels' weights, the planes the tile's places, and `sums` has room for the tile.
         unsafe {
-            if plan.starts && c == 0 {
+            if plan.starts && near.start == 0 {
                 for place in 0..places.len() {
                     let start = packed.add(plan.weights);
                     sums.add(place * plan.width)
@@ -175,13 +185,12 @@ unsafe fn compute<T: Stored>(
                 }
             }
             (plan.kernels[places.len() - 1])(&TapArgs {
-                accumulate: c > 0 || plan.starts,
+                accumulate: near.start > 0 || plan.starts,
                 count: places.len(),
                 a: packed,
                 offsets,
                 terms,
-                x: task.elements.add(places.start as usize * plan.beside),
-                step: plan.beside,
+                x: task.elements.add(places.start as usize),
                 out: sums,
                 ahead: asked.tile(job, terms, weights, stored),
             });
@@ -189,7 +198,7 @@ unsafe fn compute<T: Stored>(
         sums.wrapping_add(places.len() * plan.width)
     };
     let mut sums = task.sums;
-    if c + plan.near < job.sizes.channels {
+    if near.end < plan.terms {
         for places in places {
             sums = add(places, sums, (0, task.target, &[]));
         }
@@ -200,7 +209,6 @@ unsafe fn compute<T: Stored>(
         task.target
             .wrapping_offset((rows.start + row) as isize * job.target.row)
     };
-    let turned = task.sums.wrapping_add(HELD * TILE);
     let mut runs = Runs::new();
     // Tiles whose rows are neighbours in the result go there as they are.
     for some in places.chunks(if plan.result_beside { 1 } else { STORED }) {
@@ -225,27 +233,44 @@ unsafe fn compute<T: Stored>(
             let part = piece(rows.len(), some.len(), i);
             sums = add(places, sums, (part.len(), row(part.start), &runs));
         }
-        // SAFETY: the sums hold the tiles, one after another, and the turned ones the runs' columns; the result is the caller's.
-        unsafe {
-            if plan.result_beside {
-                put_beside(task.kernels, job, first, plan.width, rows.len(), row(0), &runs);
-                continue;
-            }
-            turn(task, first, positions, rows.len(), turned);
-            store(task.kernels, job, turned, PITCH, rows.len(), row(0), &runs);
+        // SAFETY: the sums hold the tiles, one after another; the result is the caller's.
+        unsafe { store_tiles(task, (first, plan.width), positions, rows.len(), row(0), &runs) };
+    }
+}
+
+/// Stores tiles whose sums follow one another: as they are where the rows of a position are neighbours in the result, else turned.
+///
+/// # Safety
+/// There are the sums of as many positions, at most [`PITCH`], and so many accumulators from each to the next; the result has the elements of
+/// each run.
+pub(super) unsafe fn store_tiles<T: Stored>(
+    task: &Task<'_, T>,
+    (sums, width): (*const T::Acc, usize),
+    positions: usize,
+    rows: usize,
+    dst: *mut T,
+    runs: &[Run],
+) {
+    let turned = task.sums.wrapping_add(HELD * TILE);
+    // SAFETY: the caller's contract, and the turned tiles have room for the runs' columns.
+    unsafe {
+        if task.plan.result_beside {
+            put_beside(task.kernels, task.job, sums, width, rows, dst, runs);
+            return;
         }
+        turn(task, (sums, width), positions, rows, turned);
+        store(task.kernels, task.job, turned, PITCH, rows, dst, runs);
     }
 }
 
 /// `turned[row * PITCH + position] = sums[position * width + row]`.
 unsafe fn turn<T: Stored>(
     task: &Task<'_, T>,
-    sums: *const T::Acc,
+    (sums, width): (*const T::Acc, usize),
     positions: usize,
     rows: usize,
     turned: *mut T::Acc,
 ) {
-    let width = task.plan.width;
     // SAFETY: the caller's sums, and room for turned ones with a register of slack.
     unsafe {
         if T::DIRECT {

@@ -1,8 +1,10 @@
 //! Which way the registers of a tile run.
 
+use super::direct;
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Sizes;
-use crate::library::conv::tile::{BESIDE, TapFn};
+use crate::library::conv::steps::StepFn;
+use crate::library::conv::tile::TapFn;
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::Stored;
 
@@ -13,6 +15,8 @@ pub(super) enum Along {
     Positions,
     /// Rows of the result; elements of the planes are broadcast, so no place of the padding is computed.
     Rows,
+    /// The same, of an operand or a copy whose channels are neighbours.
+    Direct,
     /// Both, as squares: places of the padding are computed too.
     Squares,
 }
@@ -23,6 +27,8 @@ pub(super) const WIDEST: usize = 32;
 const TURN: f64 = 12.0;
 /// What is left of the speed where planes are copied that rows would read in place.
 const COPIED: f64 = 0.8;
+/// How much faster tiles of steps are than others.
+const STEPS: f64 = 1.1;
 /// Positions of a line below which tiles that end with the line would be too low.
 const LOW: usize = 10;
 
@@ -37,14 +43,13 @@ impl Channels {
     /// Of a launch whose operand and result have these strides from channel to channel and along the last axis.
     pub(in super::super) fn new<T: Stored>(
         kernels: &ConvKernels<T>,
-        sizes: &Sizes,
         operand: [isize; 2],
         result: [isize; 2],
     ) -> Channels {
         let suits = T::DIRECT && kernels.bytes.is_none();
         let are_beside = |[channel, place]: [isize; 2]| suits && channel == 1 && place != 1;
         Channels {
-            of_operand: sizes.channels >= BESIDE && are_beside(operand),
+            of_operand: are_beside(operand),
             of_result: are_beside(result),
         }
     }
@@ -57,31 +62,34 @@ pub(super) struct Shape<S: 'static> {
     pub(super) width: usize,
     /// Kernels for `index + 1` of what is broadcast.
     pub(super) kernels: &'static [TapFn<S>],
+    /// Kernels for `index + 1` places of one panel of rows, and of two at once.
+    pub(super) steps: [&'static [StepFn<S>]; 2],
+    /// Of a copy of the operand.
+    pub(super) copied: bool,
     /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
     pub(super) spread: bool,
-    /// Channels whose elements are neighbours in the planes.
-    pub(super) beside: usize,
     /// The rows of a position are neighbours in the result.
     pub(super) result_beside: bool,
 }
 
 impl<S> Shape<S> {
-    /// The shape with the least idle lanes; along rows where the operand's channels are neighbours, or those of the result and there are
-    /// enough of them.
+    /// The shape with the least idle lanes; along rows where channels are neighbours in the operand, or in the result and there are enough of
+    /// them.
     pub(super) fn new<T: Stored<Acc = S>>(
         kernels: &ConvKernels<T>,
         sizes: &Sizes,
         pass: &Pass,
         channels: Channels,
     ) -> Shape<S> {
-        let tiles = &kernels.tiles;
+        let (tiles, are_sums) = (&kernels.tiles, T::DIRECT && kernels.bytes.is_none());
         if kernels.by_squares() {
             return Shape {
                 along: Along::Squares,
                 width: WIDEST,
                 kernels: &[],
+                steps: [&[]; 2],
+                copied: false,
                 spread: false,
-                beside: 1,
                 result_beside: false,
             };
         }
@@ -97,27 +105,46 @@ impl<S> Shape<S> {
         let rows = broadest(tiles.rows, sizes.rows);
         let of_rows =
             |(width, _): (usize, _)| turned * sizes.rows as f64 / sizes.rows.next_multiple_of(width) as f64;
-        let by_channels = channels.of_operand || channels.of_result && sizes.rows >= rows.0;
-        if !by_channels && of_rows(rows) <= used {
+        let beside = channels.of_result && sizes.rows >= rows.0;
+        let by_channels = beside || of_rows(rows) > used;
+        let lies = channels.of_operand && direct::suits(pass, sizes.channels, false);
+        let pays = (beside || STEPS * of_rows(rows) > used)
+            && !pass.is_plain()
+            && direct::suits(pass, sizes.channels, true);
+        if are_sums && (lies || pays) {
+            let [one, two, four] = tiles.steps;
+            return Shape {
+                along: Along::Direct,
+                width: rows.0,
+                kernels: &[],
+                steps: match rows.0 == tiles.rows[0].0 {
+                    true => [one, &[]],
+                    false => [two, four],
+                },
+                copied: !lies,
+                spread: false,
+                result_beside: channels.of_result,
+            };
+        }
+        if !by_channels {
             return Shape {
                 along: Along::Positions,
                 width,
                 kernels,
+                steps: [&[]; 2],
+                copied: false,
                 spread: false,
-                beside: 1,
                 result_beside: false,
             };
         }
-        let (width, kernels) = match channels.of_operand {
-            true => broadest(tiles.beside, sizes.rows),
-            false => rows,
-        };
+        let (width, kernels) = rows;
         Shape {
             along: Along::Rows,
             width,
             kernels,
+            steps: [&[]; 2],
+            copied: false,
             spread: line < LOW && pass.axes[2].span > 0,
-            beside: if channels.of_operand { BESIDE } else { 1 },
             result_beside: channels.of_result,
         }
     }

@@ -4,10 +4,16 @@ use crate::library::conv::bytes::{Channels, Pick};
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Weights;
 use crate::library::conv::words::ConvKernels;
-use crate::library::gemm::{Panel, Stored};
+use crate::library::gemm::{Panel, Scratch, Stored};
 use std::ops::Range;
 
-/// Packs the weights of some rows and channels of a group: for each channel and tap one weight a row, then zeros up to `pitch`.
+/// Bytes of packed weights that are put in order while they are near.
+const IN_ORDER: usize = 20 << 10;
+/// Most accumulators that packing writes past its end.
+const REGISTER: usize = 16;
+
+/// Packs the weights of some rows and channels of a group: for each term one weight a row, then zeros up to `pitch`. Terms are in the order
+/// of [`Layout::offsets`](crate::library::conv::geometry::Layout::offsets).
 ///
 /// # Safety
 /// The weights are readable, and `dst` has room for `pitch` accumulators a term and 16 more.
@@ -35,46 +41,110 @@ pub(super) unsafe fn pack<T: Stored>(
     let first = group as isize * w.group + rows.start as isize * w.row + channels.start as isize * w.channel;
     let src = w.ptr.wrapping_offset(first);
     let channels = channels.len();
-    let panel = |channel: usize, k_step: isize, kc: usize| Panel::<T> {
-        dst: dst.wrapping_add(channel * taps * pitch),
-        pitch,
-        src: src.wrapping_offset(channel as isize * w.channel),
-        width: rows.len(),
-        w_step: w.row,
-        k_step,
-        kc,
-    };
     if taps * channels == 0 {
         return;
     }
+    let panel = Panel::<T> {
+        dst,
+        pitch,
+        src,
+        width: rows.len(),
+        w_step: w.row,
+        k_step: w.channel,
+        kc: channels,
+    };
     let [_, b, c] = w.extents.map(|extent| extent as isize);
     let row_major =
         (w.extents.iter().zip(w.taps).zip([b * c, c, 1])).all(|((&n, step), dense)| n == 1 || step == dense);
+    let together = kernels.together();
     // SAFETY: the weights are readable; a panel runs over its end into the next one or into the slack.
     unsafe {
         if pass.uses_all(w.extents) && taps == 1 {
-            (kernels.pack)(&panel(0, w.channel, channels));
-        } else if pass.uses_all(w.extents) && row_major && w.channel == taps as isize {
-            (kernels.pack)(&panel(0, 1, channels * taps));
+            (kernels.pack)(&panel);
         } else if pass.uses_all(w.extents) && row_major {
-            for channel in 0..channels {
-                (kernels.pack)(&panel(channel, 1, taps));
+            match together {
+                1 => by_channels(kernels, &panel, taps),
+                _ => by_blocks(kernels, &panel, taps, together),
             }
         } else {
-            let mut at = dst;
-            for channel in 0..channels {
+            let mut dst = dst;
+            for first in (0..channels).step_by(together) {
+                let some = together.min(channels - first);
                 pass.each_tap(|[i, j, k]| {
                     let tap = i.index as isize * w.taps[0]
                         + j.index as isize * w.taps[1]
                         + k.index as isize * w.taps[2];
-                    let from = src.wrapping_offset(channel as isize * w.channel + tap);
                     (kernels.pack)(&Panel {
-                        dst: at,
-                        src: from,
-                        ..panel(channel, 0, 1)
+                        dst,
+                        src: src.wrapping_offset(first as isize * w.channel + tap),
+                        kc: some,
+                        ..panel
                     });
-                    at = at.add(pitch);
+                    dst = dst.add(some * pitch);
                 });
+            }
+        }
+    }
+}
+
+/// Packs weights whose taps are neighbours, the taps of each channel one after another.
+unsafe fn by_channels<T: Stored>(kernels: &ConvKernels<T>, panel: &Panel<T>, taps: usize) {
+    let whole = panel.k_step == taps as isize;
+    let (calls, kc) = if whole {
+        (1, panel.kc * taps)
+    } else {
+        (panel.kc, taps)
+    };
+    for channel in 0..calls {
+        // SAFETY: the caller's contract.
+        unsafe {
+            (kernels.pack)(&Panel {
+                dst: panel.dst.add(channel * taps * panel.pitch),
+                src: panel.src.wrapping_offset(channel as isize * panel.k_step),
+                k_step: 1,
+                kc,
+                ..*panel
+            });
+        }
+    }
+}
+
+/// The same with the channels of each tap one after another, `together` of them: packed as they lie, and then put in order.
+unsafe fn by_blocks<T: Stored>(kernels: &ConvKernels<T>, panel: &Panel<T>, taps: usize, together: usize) {
+    let (pitch, channels) = (panel.pitch, panel.kc);
+    // Whole registers write nothing past the end of a tap's channels. Others write what is packed next, if all channels are put in order
+    // together.
+    let at_once = match pitch.is_multiple_of(REGISTER) {
+        true => (IN_ORDER / (taps * pitch * size_of::<T>()) / REGISTER * REGISTER).clamp(REGISTER, together),
+        false => together,
+    };
+    let scratch = Scratch::take((at_once * taps * pitch + REGISTER) * size_of::<T::Acc>());
+    let run: *mut T::Acc = scratch.start().cast();
+    for first in (0..channels).step_by(together) {
+        let block = together.min(channels - first);
+        for from in (0..block).step_by(at_once) {
+            let some = at_once.min(block - from);
+            let src = panel.src.wrapping_offset((first + from) as isize * panel.k_step);
+            let lying = Panel {
+                dst: run,
+                src,
+                kc: some,
+                ..*panel
+            };
+            // SAFETY: the caller's contract, and the scratch memory has room for the run. Elements are accumulators.
+            unsafe {
+                by_channels(kernels, &lying, taps);
+                for tap in 0..taps {
+                    (kernels.pack)(&Panel {
+                        dst: panel.dst.add((first * taps + tap * block + from) * pitch),
+                        pitch,
+                        src: run.add(tap * pitch).cast(),
+                        width: pitch,
+                        w_step: 1,
+                        k_step: (taps * pitch) as isize,
+                        kc: some,
+                    });
+                }
             }
         }
     }

@@ -3,7 +3,8 @@
 use super::isas;
 use crate::isa::Isa;
 use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
-use crate::library::conv::tile::{Ahead, BESIDE, OuterArgs, TILE, TapArgs};
+use crate::library::conv::steps::{PLACES, Place, Step, StepArgs, StepFn, TOGETHER};
+use crate::library::conv::tile::{Ahead, OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
 use crate::library::matmul::MatDType;
 use std::fmt::Debug;
@@ -21,11 +22,8 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
         (ours.high, theirs.high),
         (ours.rows[0], theirs.rows[0]),
         (ours.rows[1], theirs.rows[1]),
-        (ours.beside[0], theirs.beside[0]),
-        (ours.beside[1], theirs.beside[1]),
     ];
-    for (at, (ours, theirs)) in sets.into_iter().enumerate() {
-        let step = if at < 4 { 1 } else { BESIDE };
+    for (ours, theirs) in sets {
         for count in 1..=ours.1.len() {
             for (terms, accumulate, quiet) in [
                 (0, true, 0),
@@ -49,7 +47,6 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                             offsets: offsets.as_ptr(),
                             terms,
                             x: x.as_ptr(),
-                            step,
                             out: out.as_mut_ptr(),
                             ahead: Ahead {
                                 lines: lines.as_ptr(),
@@ -64,6 +61,60 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                     results[0] == results[1],
                     "{isa:?}, {count} x {}, {terms} terms, {quiet} of them quiet",
                     ours.0
+                );
+            }
+        }
+    }
+    let size = size_of::<W::Acc>() as isize;
+    let zeros = [W::ZERO; TOGETHER];
+    let panels = [
+        (ours.steps[0], theirs.steps[0], ours.rows[0].0, 1),
+        (ours.steps[1], theirs.steps[1], ours.rows[1].0, 1),
+    ];
+    // Two panels of the compiler's are two calls.
+    let both = (ours.steps[2], theirs.steps[1], ours.rows[1].0, 2);
+    for (ours, theirs, lanes, panels) in panels.into_iter().chain([both]) {
+        for (count, ours) in (1..).zip(ours) {
+            for (accumulate, channels) in [(false, &[4, 4][..]), (true, &[1, 7, 3]), (true, &[TOGETHER])] {
+                let places: Vec<Place<W::Acc>> = (0..count)
+                    .map(|i| Place {
+                        at: x.as_ptr().wrapping_add(100 + i * 90),
+                        meets: [5, 7, 2, 0, 6, 1][i],
+                    })
+                    .collect();
+                let steps: Vec<Step> = (channels.iter().enumerate())
+                    .map(|(bit, &channels)| Step {
+                        end: (bit as isize * 150 + channels as isize) * size,
+                        bit,
+                        back: -(channels as isize * size),
+                    })
+                    .collect();
+                let call = |kernel: StepFn<W::Acc>, out: &mut [W::Acc], panel: usize| {
+                    let width = lanes * panels;
+                    let mut args = StepArgs {
+                        accumulate,
+                        count,
+                        places: places.as_ptr(),
+                        steps: steps.as_ptr(),
+                        last: steps.as_ptr_range().end,
+                        zeros: zeros.as_ptr_range().end,
+                        weights: a[panel * 5..].as_ptr(),
+                        next_panel: 5 * size,
+                        out_step: (width + 3) as isize * size,
+                        out: out[panel * lanes..].as_mut_ptr(),
+                        asked: out.as_mut_ptr(),
+                        asked_step: 64,
+                        later: a.as_ptr().cast(),
+                    };
+                    // SAFETY: `a` and `x` have more than any step reads, and `out` has room for the places.
+                    unsafe { kernel(&mut args) };
+                };
+                let mut results = [0, 1].map(|_| numbers(PLACES * 67, 5));
+                call(*ours, &mut results[0], 0);
+                (0..panels).for_each(|panel| call(theirs[count - 1], &mut results[1], panel));
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {count} places, {panels} panels, {channels:?}"
                 );
             }
         }
