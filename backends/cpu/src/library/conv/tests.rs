@@ -153,6 +153,10 @@ fn shapes() -> Vec<(Sizes, [Window; AXES])> {
             [flat, window(11, 6, 1, 2, 0), window(13, 7, 2, 2, 1)],
         ),
         (
+            sizes(1, 1, 64, 24),
+            [flat, window(16, 6, 1, 3, 0), window(13, 5, 1, 3, 0)],
+        ),
+        (
             sizes(1, 1, 20, 8),
             [flat, window(12, 12, 9, 1, 4), window(11, 11, 9, 1, 4)],
         ),

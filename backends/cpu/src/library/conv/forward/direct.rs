@@ -57,8 +57,11 @@ fn run(pass: &Pass, channels: usize, copied: bool) -> Option<usize> {
     (copied && neighbours && taps * channels <= TOGETHER).then_some(taps * channels)
 }
 
-/// Whether the taps have bits enough, and steps channels enough.
+/// Whether the taps have bits enough, and steps channels enough. Strides beyond the taps would copy what nobody meets.
 pub(super) fn suits(pass: &Pass, channels: usize, copied: bool) -> bool {
+    if copied && pass.axes.iter().any(|axis| reach(axis, 0, 1).len() < axis.step) {
+        return false;
+    }
     let run = run(pass, channels, copied);
     let taps = match run {
         Some(_) => pass.taps() / pass.axes[2].taps.len().max(1),
