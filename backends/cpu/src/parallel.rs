@@ -22,3 +22,18 @@ impl Parallel for Serial {
         (0..n).for_each(body);
     }
 }
+
+/// As many threads, one after the other: work is cut as for them.
+#[cfg(test)]
+pub(crate) struct Turns(pub(crate) usize);
+
+#[cfg(test)]
+impl Parallel for Turns {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
+        (0..n).for_each(body);
+    }
+}

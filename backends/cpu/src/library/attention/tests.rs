@@ -1,18 +1,7 @@
 //! The same bits whatever computes them; that they are right is a matter of the cases that every backend passes.
 
 use super::*;
-
-/// As many threads, one after the other.
-struct Threads(usize);
-
-impl Parallel for Threads {
-    fn threads(&self) -> usize {
-        self.0
-    }
-    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
-        (0..n).for_each(body);
-    }
-}
+use crate::parallel::Turns;
 
 const HEADS: usize = 2;
 const DEPTH: usize = 20;
@@ -67,7 +56,7 @@ fn attend(
         scalars: &[u64::from(0.25_f32.to_bits())],
     };
     // SAFETY: the operands have the elements.
-    unsafe { AttentionKernel::compile(&op, isa, codegen).run(&args, &Threads(threads)) };
+    unsafe { AttentionKernel::compile(&op, isa, codegen).run(&args, &Turns(threads)) };
     operands.pop().unwrap_or_default()
 }
 

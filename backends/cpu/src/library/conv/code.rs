@@ -151,6 +151,13 @@ impl Writer<'_> {
         self.asm.lanes(code, to, 0, from, long, self.lane());
     }
 
+    /// Spreads number `i` of a term into `spare` or, where that is not the register of products, into the next one in turn; which it is.
+    fn spread_in_turn(&mut self, i: usize, spare: u8, from: Rm) -> u8 {
+        let to = spare + u8::from(self.sum.product().is_none() && i % 2 == 1);
+        self.spread(to, from);
+        to
+    }
+
     /// Whether a number in memory may be spread and multiplied by one instruction, whose last operand it is. An unsigned one is the first.
     fn spreads(&self) -> bool {
         self.asm.wide && self.sum.product().is_none() && self.sum != Sum::Fours
@@ -299,10 +306,7 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
                 w.multiply_add_spread(i as u8, column, from);
                 continue;
             }
-            // Two registers in turn, where there are two.
-            let alone = sum.product().is_none();
-            let factor = spare + u8::from(alone && i % 2 == 1);
-            w.spread(factor, from);
+            let factor = w.spread_in_turn(i as usize, spare, from);
             for vector in 0..vectors {
                 let to = (i * vectors + vector) as u8;
                 let column = column + vector as u8;

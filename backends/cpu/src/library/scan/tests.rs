@@ -2,20 +2,9 @@
 
 use super::lanes::join;
 use super::*;
+use crate::parallel::Turns;
 use half::{bf16, f16};
 use thalweg_hal::ir::ReduceOp;
-
-/// As many threads, one after the other.
-struct Threads(usize);
-
-impl Parallel for Threads {
-    fn threads(&self) -> usize {
-        self.0
-    }
-    fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
-        (0..n).for_each(body);
-    }
-}
 
 /// Memory whose first element lies `shift` elements beyond a line.
 fn room(len: usize, shift: usize) -> (Vec<f32>, usize) {
@@ -68,7 +57,7 @@ fn check(
         scalars: &[],
     };
     // SAFETY: both sides have the elements.
-    unsafe { kernel.run(&args, &Threads(threads)) };
+    unsafe { kernel.run(&args, &Turns(threads)) };
     for lane in 0..lanes {
         let mut sum = nothing::<f32>(&scan);
         for i in 0..len {
@@ -176,7 +165,7 @@ fn check_type<T: Copy + Default + PartialEq + std::fmt::Debug>(
         scalars: &[],
     };
     // SAFETY: both sides have the elements.
-    unsafe { kernel.run(&args, &Threads(2)) };
+    unsafe { kernel.run(&args, &Turns(2)) };
     for lane in 0..lanes {
         let mut sum = nothing;
         for i in 0..len {

@@ -376,6 +376,7 @@ versions! {
 mod tests {
     use super::*;
     use crate::library::sort::split::APART;
+    use crate::parallel::Turns;
 
     const KINDS: u32 = 6;
 
@@ -399,18 +400,6 @@ mod tests {
             .collect()
     }
 
-    /// As many threads, one after the other.
-    struct Threads(usize);
-
-    impl Parallel for Threads {
-        fn threads(&self) -> usize {
-            self.0
-        }
-        fn run(&self, n: usize, body: &(dyn Fn(usize) + Sync)) {
-            (0..n).for_each(body);
-        }
-    }
-
     /// Keys that are split while they are made, in one piece and in several.
     fn check_made<K: Quick + std::fmt::Debug>(isa: Isa, of: fn(u64) -> K) {
         let Some(version) = K::version(isa) else { return };
@@ -427,7 +416,7 @@ mod tests {
                 };
                 let to = (sorted.as_mut_ptr(), length);
                 // SAFETY: the keys are this test's, and the processor has the instruction set.
-                unsafe { sort_made(version, to, &make, (pieces, &Threads(pieces)), &finish) };
+                unsafe { sort_made(version, to, &make, (pieces, &Turns(pieces)), &finish) };
                 let mut wanted = keys.clone();
                 wanted.sort();
                 let case = format!("{isa:?}, {length} keys of kind {kind}, {pieces} pieces");

@@ -34,7 +34,7 @@ fn at(base: u8, offset: usize) -> Rm {
 
 /// Appends a kernel for `count` places and `vectors` vectors of each, two a panel; the position of its first instruction.
 pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize) -> usize {
-    const { assert!(LATER as i32 * UNROLL == 2 * 64) };
+    const { assert!(LATER * UNROLL as usize == 2 * LINE) };
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
@@ -101,10 +101,7 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
                 w.multiply_add_spread(i as u8, column, from);
                 continue;
             }
-            // Two registers in turn, where there are two.
-            let alone = sum.product().is_none();
-            let factor = spare + u8::from(alone && i % 2 == 1);
-            w.spread(factor, from);
+            let factor = w.spread_in_turn(i, spare, from);
             for vector in 0..vectors {
                 let to = (i * vectors + vector) as u8;
                 w.multiply_add(to, factor, column + vector as u8, spare + 1);
@@ -148,12 +145,12 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
         for channel in 0..UNROLL {
             term(&mut w, channel, UNROLL);
             if asks && channel % 2 == 0 {
-                w.asm.prefetch_second(at(LATER_AT, 32 * channel as usize));
+                w.asm.prefetch_second(at(LATER_AT, LATER * channel as usize));
             }
         }
         advance(&mut w, UNROLL);
         if asks {
-            w.asm.add(LATER_AT, 2 * 64);
+            w.asm.add(LATER_AT, LATER as i32 * UNROLL);
         }
         w.asm.small(0, Rm::Reg(LEFT), group);
         w.asm.jump_if(AT_MOST, label);

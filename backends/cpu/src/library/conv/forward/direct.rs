@@ -80,9 +80,9 @@ impl Direct {
     ) -> Direct {
         let (pass, channels) = (job.pass, job.sizes.channels);
         let size = size_of::<T>() as isize;
-        let [a, b, c] = [0, 1, 2].map(|i| reach(&pass.axes[i], 0, block[i]).len() * channels);
+        let [far, lines, line] = [0, 1, 2].map(|i| reach(&pass.axes[i], 0, block[i]).len());
         let strides = match copied {
-            true => [b / channels * c, c, channels].map(|stride| stride as isize),
+            true => [lines * line * channels, line * channels, channels].map(|stride| stride as isize),
             false => job.gathered.spatial,
         };
         let run = run(pass, channels, copied);
@@ -118,7 +118,7 @@ impl Direct {
             steps,
             meets,
             strides,
-            copied: copied.then(|| a / channels * b / channels * c),
+            copied: copied.then_some(far * lines * line * channels),
         }
     }
 

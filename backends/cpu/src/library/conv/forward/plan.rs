@@ -105,10 +105,7 @@ impl<S> Plan<S> {
             * layout.phases.max(1)
             * (across + pass.axes[2].span + 2 * line);
         let together = kernels.together();
-        let near = match elements {
-            0 => terms,
-            _ => NEAR * pass.taps() / ((pass.taps() * height + elements) * size_of::<S>()),
-        };
+        let near = NEAR * pass.taps() / ((pass.taps() * height + elements) * size_of::<S>());
         let near = near.clamp(1, terms.max(1));
         let near = terms
             .max(1)
