@@ -8,11 +8,15 @@ use super::plan::{Step, Value};
 use super::reads::Read;
 use super::space::MAX_AXES;
 use crate::loops::{CHUNK, LONG, Line, Reduction, SLACK, WindowsFn};
+use crate::prefetch::ask;
 use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Most elements between the first and the last place of a window along a row.
 const REACH: i64 = 64;
+
+/// Bytes from a row that is read to what is asked for.
+const AHEAD: usize = 4 << 10;
 
 /// The windows of a launch, all of whose only phase they are.
 pub(super) struct Windows {
@@ -198,6 +202,10 @@ impl Frame<'_> {
                 padding,
                 edge: count < rows.len(),
             };
+            // The last rows are new to the cache, and lines of an image follow one another.
+            for row in &rows[count.saturating_sub(windows.step)..count] {
+                ask(row.cast::<u8>().wrapping_add(AHEAD), span * size_of::<f32>());
+            }
             // SAFETY: the caller of the launch vouches for the elements inside. The result has room for the block, and the state for
             // the keys of a line.
             unsafe { (windows.take)(length, to.add(done), scratch, &line) };
