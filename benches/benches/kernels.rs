@@ -16,7 +16,7 @@ fn kernels(c: &mut Criterion) {
     for threads in [1, cores] {
         group.throughput(Throughput::Bytes(FAR as u64));
         group.bench_function(format!("limit_read/host/{threads}"), |b| {
-            b.iter(|| far.read(threads))
+            b.iter(|| far.read(FAR, threads))
         });
     }
     for mut case in cases::kernels(&device, |_| true).expect("the cases compile") {

@@ -197,9 +197,12 @@ fn conv(
     let products = (samples * groups * co * ci) as f64 * (out * out * taps * taps) as f64;
     Ok(Case {
         name,
-        limit: match bytes {
-            true => Limit::Dots(2.0 * products),
-            false => Limit::Flops(2.0 * products),
+        // Nine products for an element that is read and one that is written take less than both do.
+        limit: match (co * ci, bytes) {
+            (1, true) => Limit::Bytes((x_len + w_len + 4 * y_len) as f64),
+            (1, false) => Limit::Bytes(4.0 * (x_len + w_len + y_len) as f64),
+            (_, true) => Limit::Dots(2.0 * products),
+            (_, false) => Limit::Flops(2.0 * products),
         },
         run: Box::new(run),
     })

@@ -37,9 +37,9 @@ impl Memory {
         &self.buffer
     }
 
-    /// Reads everything on `threads` threads.
-    pub fn read(&self, threads: usize) {
-        self.split(threads, |ptr, len| {
+    /// Reads the first `bytes` bytes on `threads` threads, or everything where that is less.
+    pub fn read(&self, bytes: usize, threads: usize) {
+        self.split(bytes, threads, |ptr, len| {
             // SAFETY: the range lies in the buffer, which is initialised, and nobody writes to it meanwhile.
             std::hint::black_box(sum(unsafe { std::slice::from_raw_parts(ptr, len) }));
         });
@@ -48,7 +48,7 @@ impl Memory {
     /// Adds `other` to this memory, in place, on `threads` threads.
     pub fn add(&self, other: &Memory, threads: usize) {
         let shift = other.ptr.wrapping_sub(self.ptr);
-        self.split(threads, |ptr, len| {
+        self.split(FAR, threads, |ptr, len| {
             let from = (ptr as usize).wrapping_add(shift) as *const f32;
             // SAFETY: both ranges lie in their buffers of one length, which do not overlap, and each thread has its own.
             unsafe {
@@ -60,9 +60,9 @@ impl Memory {
         });
     }
 
-    fn split(&self, threads: usize, body: impl Fn(*mut f32, usize) + Sync) {
+    fn split(&self, bytes: usize, threads: usize, body: impl Fn(*mut f32, usize) + Sync) {
         const PIECES: usize = 64;
-        let piece = self.len / PIECES;
+        let piece = self.len.min(bytes / 4) / PIECES;
         Pool::global().set_threads(threads);
         Pool::global().run(PIECES, 0, &|i| {
             body((self.ptr as *mut f32).wrapping_add(i * piece), piece)
@@ -400,8 +400,10 @@ pub fn half_squares(threads: usize) -> f64 {
     together(threads, round, &WORK)
 }
 
-/// Bytes per second that `threads` threads read from `memory`.
-pub fn bandwidth(memory: &Memory, threads: usize) -> f64 {
-    let time = crate::median(Duration::from_millis(150), || memory.read(threads));
-    (memory.len * 4) as f64 / time.as_secs_f64()
+/// Seconds in which `threads` threads read `bytes` bytes again and again: of the first ones of `memory`, so that they lie in the caches that
+/// the operands of a case lie in.
+pub fn reading(memory: &Memory, bytes: f64, threads: usize) -> f64 {
+    let read = (bytes as usize).min(memory.len * 4);
+    let time = crate::median(Duration::from_millis(150), || memory.read(read, threads));
+    time.as_secs_f64() * bytes / read as f64
 }

@@ -12,7 +12,7 @@ use thalweg::hal::{self, Device};
 use thalweg::host::set_config;
 use thalweg::parallel::Pool;
 use thalweg_benches::cases::{Case, Limit, kernels, products};
-use thalweg_benches::limits::{FAR, Memory, bandwidth, dots, flops, half_dots, half_squares};
+use thalweg_benches::limits::{FAR, Memory, dots, flops, half_dots, half_squares, reading};
 use thalweg_benches::overhead::{self, CALLS, Round};
 use thalweg_benches::tensors::Order;
 use thalweg_benches::{
@@ -372,7 +372,7 @@ fn measure(
 ) -> thalweg::Result<serde_json::Value> {
     // The limit is probed right before and right after the case; the better probe counts.
     let probe = || match case.limit {
-        Limit::Bytes(bytes) => bytes / bandwidth(far, threads),
+        Limit::Bytes(bytes) => reading(far, bytes, threads),
         Limit::Flops(operations) => operations / flops(threads),
         Limit::Dots(operations) => operations / dots(threads),
         Limit::HalfDots(operations) => operations / half_dots(threads),
