@@ -8,6 +8,8 @@ use thalweg_hal::library::{Conv, LibraryOp};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Forward,
+    /// The same in its fast form.
+    ForwardFast,
     /// The same, of an operand of many channels and to a result whose channels are neighbours.
     ForwardLast,
     GradInput,
@@ -70,6 +72,7 @@ pub fn cases(device: &Device, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>
     ];
     let directions = [
         ("conv", Direction::Forward),
+        ("conv_fast", Direction::ForwardFast),
         ("conv_last", Direction::ForwardLast),
         ("conv_dx", Direction::GradInput),
         ("conv_dw", Direction::GradWeight),
@@ -111,6 +114,7 @@ fn conv(
         operands,
         accumulate: sums,
         output: sums,
+        fast: direction == Direction::ForwardFast,
         epilogue: None,
     };
     let [ci, co] = shape.channels;
@@ -134,7 +138,7 @@ fn conv(
     let y = if last { beside(co, out) } else { dense(co, out) };
     let w = [co * ci * taps * taps, ci * taps * taps, taps * taps, taps, 1].map(|stride| stride as i64);
     let (op, outer, inner, strides, gathered) = match direction {
-        Direction::Forward | Direction::ForwardLast => (
+        Direction::Forward | Direction::ForwardFast | Direction::ForwardLast => (
             LibraryOp::Conv(op),
             [samples, groups, co, out, out],
             [ci, taps, taps],
@@ -172,7 +176,7 @@ fn conv(
     let (x_len, y_len) = (samples * x[0] as usize, samples * y[0] as usize);
     let w_len = groups * w[0] as usize;
     let [a_len, b_len, out_len] = match direction {
-        Direction::Forward | Direction::ForwardLast => [x_len, w_len, y_len],
+        Direction::Forward | Direction::ForwardFast | Direction::ForwardLast => [x_len, w_len, y_len],
         Direction::GradInput => [y_len, w_len, x_len],
         Direction::GradWeight => [x_len, y_len, w_len],
     };

@@ -5,6 +5,7 @@
 use crate::cases::{Case, Limit};
 use crate::int8;
 use crate::resnet::ResNet18;
+use thalweg::context::ImplMode;
 use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
@@ -88,6 +89,17 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
                 products,
                 cx,
             )?);
+        }
+        let name = format!("resnet18_b{batch}_fast");
+        if wanted(&name) {
+            let products = batch as f64 * RESNET_PRODUCTS;
+            let cx = &Context::builder()
+                .device_target(cx.device().target())
+                .op_select_implmode(ImplMode::HighPerformance)
+                .optypelist_for_implmode(["conv"])
+                .build()?;
+            let shape = [batch, 3, 224, 224];
+            cases.push(inference(name, ResNet18::new(cx)?, &shape, products, cx)?);
         }
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {

@@ -164,7 +164,7 @@ fn what_is_not_allowed_is_one_line() {
         ),
         (
             "op_select_implmode = \"high_precision\"\noptypelist_for_implmode = \"mul,exp\"",
-            "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div",
+            "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div, conv",
         ),
         (
             "op_select_implmode = \"high_precision\"\noptypelist_for_implmode = [1]",

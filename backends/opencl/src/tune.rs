@@ -68,6 +68,7 @@ impl Trial {
                 operands: [DType::F32; 2],
                 accumulate: DType::F32,
                 output: DType::F32,
+                fast: false,
                 epilogue: None,
             }),
             extents: [n, 1, co, side, side, ci, taps, taps]

@@ -14,7 +14,7 @@ pub(crate) const OP_SELECT_IMPLMODE: Setting = Setting {
     way: Way::Option,
     values: Values::OneOf(&["high_performance", "high_precision"]),
     default: "that of `fast_math`",
-    about: "Whether ops that have a fast form and an exact one compute by the fast one in graphs: `add`, `sub`, `mul` and `div`, or those of \
+    about: "Whether ops that have a fast form and an exact one compute by the fast one in graphs: `add`, `sub`, `mul`, `div` and `conv`, or those of \
             `optypelist_for_implmode`.",
     read_by: "`ContextBuilder`, `SessionOptions`",
 };
@@ -24,7 +24,7 @@ pub(crate) const OPTYPELIST_FOR_IMPLMODE: Setting = Setting {
     variable: "THALWEG_OPTYPELIST_FOR_IMPLMODE",
     way: Way::Option,
     values: Values::Range(
-        "names out of `add`, `sub`, `mul`, `div` with `,` between them; a list of them in files",
+        "names out of `add`, `sub`, `mul`, `div`, `conv` with `,` between them; a list of them in files",
     ),
     default: "all of them",
     about: "The ops that `op_select_implmode` is for. It is an error without that option, and so is an op that has one form.",
@@ -35,7 +35,7 @@ pub(crate) const OPTYPELIST_FOR_IMPLMODE: Setting = Setting {
 ///
 /// The fast forms are those of [`ContextBuilder::fast_math`](crate::context::ContextBuilder::fast_math): a quotient by a constant is a
 /// product with its reciprocal, constants of nested sums and products are joined, and a product is rounded together with the sum that
-/// uses it.
+/// uses it. Convolutions of three by three taps may go Winograd's way: on the CPU those of f32 do where it pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImplMode {
     /// By the fast form, whatever `fast_math` says.

@@ -177,7 +177,7 @@ impl ContextBuilder {
     }
 
     /// Whether the compiler of graphs may change bits: join constants across sums and products, round a product and a sum once, and
-    /// multiply by the reciprocal of a constant instead of dividing. What runs eagerly stays exact. Off unless set, and then graphs give
+    /// multiply by the reciprocal of a constant instead of dividing. Convolutions may take Winograd's form. What runs eagerly stays exact. Off unless set, and then graphs give
     /// the bits of eager ops.
     #[must_use]
     pub fn fast_math(mut self, fast_math: bool) -> ContextBuilder {
@@ -193,7 +193,7 @@ impl ContextBuilder {
     /// let cx = Context::builder().device_target("cpu").op_select_implmode(ImplMode::HighPerformance);
     /// assert!(cx.clone().optypelist_for_implmode(["div"]).build()?.fast_math());
     /// let error = cx.optypelist_for_implmode(["exp"]).build().unwrap_err().to_string();
-    /// assert_eq!(error, "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div");
+    /// assert_eq!(error, "optypelist_for_implmode is exp; it takes ops that have two forms: add, sub, mul, div, conv");
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[must_use]

@@ -226,10 +226,38 @@ fn compiled_bits(builder: ContextBuilder, f: fn(&Tensor) -> Tensor) -> Vec<u64> 
     compiled
 }
 
+/// 32 channels of the numbers times 32 of their first ones.
+fn convolved(x: &Tensor) -> Tensor {
+    let image = x
+        .reshape([1, 1, 1, x.shape().unwrap()[0] as i64])
+        .expand([1, 32, 5, -1]);
+    let weights = x.narrow(0, 0, 9).reshape([1, 1, 3, 3]).expand([32, 32, -1, -1]);
+    image.conv2d(&weights, None, ConvOptions::new().padding(1))
+}
+
+#[test]
+fn convolutions_have_a_fast_form_in_graphs_alone() {
+    let data: Vec<f32> = (0..997).map(|n| n as f32 * 0.37 - 100.0).collect();
+    let fast = ContextBuilder::new().op_select_implmode(ImplMode::HighPerformance);
+    let [exact, fast] = [ContextBuilder::new(), fast.optypelist_for_implmode(["conv"])].map(|builder| {
+        let cx = builder.device_target("cpu").build().unwrap();
+        let x = Tensor::from_slice(&data, data.len(), &cx);
+        let compiled = jit(convolved).call(&x);
+        (bits(&convolved(&x)), compiled)
+    });
+    assert_eq!(exact.0, bits(&exact.1), "exact unless asked for");
+    assert_eq!(exact.0, fast.0, "eager ops stay exact");
+    assert_ne!(fast.0, bits(&fast.1), "graphs do not");
+    let far = (&exact.1 - fast.1.to(exact.1.context().unwrap())).abs().max();
+    let most = exact.1.abs().max().item::<f32>().unwrap();
+    assert!(far.item::<f32>().unwrap() <= 2e-5 * most);
+}
+
 #[test]
 fn each_op_has_the_form_that_was_selected() {
     type Case = (&'static str, fn(&Tensor) -> Tensor);
-    let cases: [Case; 4] = [
+    let cases: [Case; 5] = [
+        ("conv", convolved),
         ("div", |x| x / 3.0),
         ("mul", |x| x * 0.7 * 1.3),
         ("add", |x| x + 0.1 + 0.7),

@@ -11,18 +11,20 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct FastOps(u8);
 
-/// These ops, in the order of their bits.
-const OPS: [ScalarOp; 4] = [ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul, ScalarOp::Div];
+/// These ops, in the order of their bits; the one behind them is the convolution's.
+const MAPS: [ScalarOp; 4] = [ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul, ScalarOp::Div];
 
 impl FastOps {
     /// None of them.
     pub const NONE: FastOps = FastOps(0);
     /// All of them.
-    pub const ALL: FastOps = FastOps((1 << OPS.len()) - 1);
+    pub const ALL: FastOps = FastOps::CONV.with(FastOps(FastOps::CONV.0 - 1));
+    /// Convolutions, and their gradients with respect to the input.
+    const CONV: FastOps = FastOps(1 << MAPS.len());
 
     /// Their names.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        OPS.iter().map(|op| op.name())
+        MAPS.iter().map(|op| op.name()).chain(["conv"])
     }
 
     /// The one of a name; `None` for an op with one form.
@@ -33,7 +35,7 @@ impl FastOps {
     /// assert_eq!(FastOps::named("exp"), None);
     /// ```
     pub fn named(name: &str) -> Option<FastOps> {
-        let at = OPS.iter().position(|op| op.name() == name)?;
+        let at = FastOps::names().position(|known| known == name)?;
         Some(FastOps(1 << at))
     }
 
@@ -49,10 +51,12 @@ impl FastOps {
         FastOps(self.0 & !other.0)
     }
 
+    fn has_conv(self) -> bool {
+        self.0 & FastOps::CONV.0 != 0
+    }
+
     fn has(self, op: ScalarOp) -> bool {
-        OPS.iter()
-            .position(|&known| known == op)
-            .is_some_and(|at| self.0 & 1 << at != 0)
+        (MAPS.iter().position(|&known| known == op)).is_some_and(|at| self.0 & 1 << at != 0)
     }
 }
 
@@ -66,7 +70,8 @@ pub fn fast_math(graph: &Graph) -> Graph {
 }
 
 /// The graph with quotients by constants as products, constants of nested sums and products joined, and a product that only a sum
-/// uses rounded together with it. Of floats, and of these ops; nothing else changes.
+/// uses rounded together with it. Convolutions are marked: a backend may compute them faster. Of floats, and of these ops; nothing else
+/// changes.
 ///
 /// # Panics
 /// Never for a graph that was made by [`Graph::push`].
@@ -86,6 +91,16 @@ pub fn fast_math_of(graph: &Graph, ops: FastOps) -> Graph {
         let id = match node.op {
             Op::Input(_) => fast.graph.input(node.ty),
             Op::Map(op) if node.ty.dtype.is_float() && ops.has(op) => fast.map(op, &inputs, node),
+            Op::Conv(mut how) if node.ty.dtype.is_float() && ops.has_conv() => {
+                how.fast = true;
+                let op = Op::Conv(how);
+                fast.copy(&Node { op, ..node.clone() }, inputs)
+            }
+            Op::ConvGradInput(mut how, shape) if node.ty.dtype.is_float() && ops.has_conv() => {
+                how.fast = true;
+                let op = Op::ConvGradInput(how, shape);
+                fast.copy(&Node { op, ..node.clone() }, inputs)
+            }
             _ => fast.copy(node, inputs),
         };
         fast.exact.resize(fast.graph.nodes().len(), false);

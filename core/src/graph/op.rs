@@ -34,6 +34,8 @@ pub struct ConvAttributes {
     pub low: [usize; 3],
     /// Zeros behind the input.
     pub high: [usize; 3],
+    /// Whether a form that is faster and rounds otherwise is welcome. Gradients with respect to weights have one form.
+    pub fast: bool,
 }
 
 /// One op of a graph. Its operands have the dtypes and shapes that [`infer`](super::infer) asks for: nothing broadcasts

@@ -75,7 +75,9 @@ const CONV: ConvAttributes = ConvAttributes {
     dilation: [0; 3],
     low: [0; 3],
     high: [0; 3],
+    fast: false,
 };
+const CONV_FAST: ConvAttributes = ConvAttributes { fast: true, ..CONV };
 
 rows! {
     Op(name, ty: Type)
@@ -96,9 +98,11 @@ rows! {
     "scatter" = Op::Scatter { axis: 0, mode: ScatterMode::Set }, Op::Scatter { axis, mode } => [axis, mode];
     "matmul" = Op::Matmul { accumulate: ty.dtype, output: ty.dtype }, Op::Matmul { accumulate, .. } => [accumulate];
     "attention" = Op::Attention { causal: false, scale: 0 }, Op::Attention { causal, scale } => [causal, scale as Literal(DType::F64, scale)];
-    "conv" = Op::Conv(CONV), Op::Conv(ConvAttributes { groups, stride, dilation, low, high }) => [groups, stride, dilation, low, high];
-    "conv_grad_input" = Op::ConvGradInput(CONV, ty.shape), Op::ConvGradInput(ConvAttributes { groups, stride, dilation, low, high }, _) => [groups, stride, dilation, low, high];
-    "conv_grad_weight" = Op::ConvGradWeight(CONV, ty.shape), Op::ConvGradWeight(ConvAttributes { groups, stride, dilation, low, high }, _) => [groups, stride, dilation, low, high];
+    "conv" = Op::Conv(CONV), Op::Conv(ConvAttributes { groups, stride, dilation, low, high, fast: false }) => [groups, stride, dilation, low, high];
+    "conv_fast" = Op::Conv(CONV_FAST), Op::Conv(ConvAttributes { groups, stride, dilation, low, high, fast: true }) => [groups, stride, dilation, low, high];
+    "conv_grad_input" = Op::ConvGradInput(CONV, ty.shape), Op::ConvGradInput(ConvAttributes { groups, stride, dilation, low, high, fast: false }, _) => [groups, stride, dilation, low, high];
+    "conv_grad_input_fast" = Op::ConvGradInput(CONV_FAST, ty.shape), Op::ConvGradInput(ConvAttributes { groups, stride, dilation, low, high, fast: true }, _) => [groups, stride, dilation, low, high];
+    "conv_grad_weight" = Op::ConvGradWeight(CONV, ty.shape), Op::ConvGradWeight(ConvAttributes { groups, stride, dilation, low, high, .. }, _) => [groups, stride, dilation, low, high];
     "scan" = Op::Scan { op: ReduceOp::Sum, axis: 0, reverse: false }, Op::Scan { op, axis, reverse } => [op, axis, reverse];
     "sort" = Op::Sort { axis: 0, descending: false }, Op::Sort { axis, descending } => [axis, descending];
     "argsort" = Op::ArgSort { axis: 0, descending: false, count: 0 }, Op::ArgSort { axis, descending, count } => [axis, descending, count];

@@ -211,6 +211,7 @@ fn all_ops() -> Graph {
         dilation: [1; 3],
         low: [1, 0, 0],
         high: [0; 3],
+        fast: false,
     };
     let w = push(
         Op::Full {
@@ -222,6 +223,9 @@ fn all_ops() -> Graph {
     );
     let y = push(Op::Conv(conv), &[x, w]);
     push(Op::ConvGradInput(conv, shape(&[2, 4, 6])), &[y, w]);
+    let fast = ConvAttributes { fast: true, ..conv };
+    push(Op::Conv(fast), &[x, w]);
+    push(Op::ConvGradInput(fast, shape(&[2, 4, 6])), &[y, w]);
     push(Op::ConvGradWeight(conv, shape(&[6, 2, 3])), &[x, y]);
     push(
         Op::Scan {

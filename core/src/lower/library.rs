@@ -343,6 +343,7 @@ fn convolution(
             dtype
         },
         output: dtype,
+        fast: attributes.fast,
         epilogue: None,
     });
     let space = (2..2 + r).map(|axis| (gathered.layout.shape[axis] as u64, gathered.stride(axis)));

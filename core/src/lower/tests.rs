@@ -228,6 +228,7 @@ fn convolutions() -> Vec<Convolution> {
         dilation: [dilation; 3],
         low: [low; 3],
         high: [high; 3],
+        fast: false,
     };
     vec![
         Convolution {

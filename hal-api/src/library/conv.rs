@@ -1,6 +1,6 @@
 //! Convolution and its gradients.
 
-use super::desc::{LibraryDesc, OwnedLibrary, count};
+use super::desc::{LibraryDesc, OwnedLibrary, count, flag};
 use super::{cast, epilogue, index, input, refuse, verified, whole};
 use crate::dtype::DType;
 use crate::ir::{Kernel, Level, Node, NodeId, ReduceOp, ScalarOp};
@@ -11,6 +11,9 @@ pub const MAX_SPATIAL: usize = 3;
 
 /// Bound of stride, dilation and the size of the padding.
 const MOST: i64 = i32::MAX as i64;
+
+/// The spatial axes, three numbers for each, and whether it is fast.
+const ATTRIBUTES: usize = 2 + 3 * MAX_SPATIAL;
 
 /// A convolution: what [`LibraryOp::Conv`](super::LibraryOp::Conv) and its two gradients share.
 ///
@@ -48,6 +51,10 @@ pub struct Conv {
     pub accumulate: DType,
     /// Dtype of the output when there is no epilogue.
     pub output: DType,
+    /// Whether a backend may compute it in a form that is faster and rounds otherwise, such as Winograd's. Then an infinite or NaN element
+    /// may make more elements of the result NaN than those that it meets, errors are those of the element with the greatest products, and bits
+    /// may depend on the extents. A backend may ignore it.
+    pub fast: bool,
     /// A map over the outer axes: its input 0 is the sum (dtype `accumulate`), its other inputs are parameters of the launch,
     /// and it has one output.
     pub epilogue: Option<Kernel>,
@@ -204,17 +211,18 @@ impl Conv {
     }
 
     pub(super) fn encode(&self, code: u32, epilogue: Option<&Kernel>) -> OwnedLibrary {
-        let mut attributes = [0; 1 + 3 * MAX_SPATIAL];
+        let mut attributes = [0; ATTRIBUTES];
         attributes[0] = i64::from(self.spatial);
         attributes[1..4].copy_from_slice(&self.stride);
         attributes[4..7].copy_from_slice(&self.dilation);
-        attributes[7..].copy_from_slice(&self.padding);
+        attributes[7..10].copy_from_slice(&self.padding);
+        attributes[10] = i64::from(self.fast);
         let dtypes = [self.operands[0], self.operands[1], self.accumulate, self.output];
         OwnedLibrary::new(code, &dtypes, &attributes, epilogue)
     }
 
     pub(super) fn decode(desc: &LibraryDesc, name: &str) -> Result<Conv> {
-        let fields = desc.fields::<4>(name, 1 + 3 * MAX_SPATIAL)?;
+        let fields = desc.fields::<4>(name, ATTRIBUTES)?;
         let [first, second, accumulate, output] = fields.dtypes;
         let triple = |first: usize| std::array::from_fn(|axis| fields.attributes[first + axis]);
         Ok(Conv {
@@ -225,6 +233,7 @@ impl Conv {
             operands: [first, second],
             accumulate,
             output,
+            fast: flag(name, "fast", fields.attributes[10])?,
             epilogue: None,
         })
     }

@@ -13,6 +13,7 @@ fn conv(spatial: u32, epilogue: Option<Kernel>) -> Conv {
         operands: [DType::BF16; 2],
         accumulate: DType::F32,
         output: DType::BF16,
+        fast: spatial > 1,
         epilogue,
     }
 }

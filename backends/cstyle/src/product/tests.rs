@@ -55,6 +55,7 @@ fn convolutions() {
         operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
+        fast: false,
         epilogue: None,
     };
     let cases = [
@@ -214,6 +215,7 @@ fn shared_memory_suffices() {
             operands: [dtype; 2],
             accumulate: DType::F32,
             output: dtype,
+            fast: false,
             epilogue: None,
         });
         let extents = [200, 3, 400, 14, 14, 14, 8, 3, 3, last];
@@ -260,6 +262,7 @@ fn convolutions_share_programs() {
         operands: [DType::F32; 2],
         accumulate: DType::F32,
         output: DType::F32,
+        fast: false,
         epilogue: None,
     };
     let wrap: [fn(Conv) -> LibraryOp; 3] = [

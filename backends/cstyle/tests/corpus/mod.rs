@@ -181,6 +181,7 @@ fn convolutions(dtype: DType, accumulate: DType, output: DType) -> [(LibraryOp, 
         operands: [dtype; 2],
         accumulate,
         output,
+        fast: false,
         epilogue: None,
     };
     let [input, weight] = [LibraryOp::ConvGradInput, LibraryOp::ConvGradWeight];

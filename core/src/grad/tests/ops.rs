@@ -244,6 +244,7 @@ fn conv_cases() -> Vec<ConvCase> {
         dilation: [1; 3],
         low: [0; 3],
         high: [0; 3],
+        fast: false,
     };
     vec![
         (attributes, vec![2, 2, 5], vec![3, 2, 3], vec![2, 3, 3]),
@@ -254,6 +255,7 @@ fn conv_cases() -> Vec<ConvCase> {
                 dilation: [1, 2, 1],
                 low: [1, 0, 0],
                 high: [0, 2, 0],
+                fast: false,
             },
             vec![1, 2, 4, 3],
             vec![4, 1, 2, 2],

@@ -24,6 +24,7 @@ fn attributes(groups: usize, stride: usize, padding: usize) -> ConvAttributes {
         dilation: [1; 3],
         low: [padding; 3],
         high: [padding; 3],
+        fast: false,
     }
 }
 

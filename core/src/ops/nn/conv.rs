@@ -70,6 +70,7 @@ impl ConvOptions {
             dilation,
             low,
             high,
+            fast: false,
         })
     }
 }
@@ -171,6 +172,7 @@ impl ConvTransposeOptions {
             dilation,
             low,
             high,
+            fast: false,
         };
         Ok((attributes, Shape::checked(&extents)?, Shape::checked(&padded)?))
     }

@@ -1,5 +1,7 @@
 //! Convolution and its gradients against sums that are written out.
 
+mod fast;
+
 use super::place::{Place, each};
 use super::{Numbers, Sum, least, narrow_epsilon, slack, values};
 use crate::cases::kernels::need;
@@ -83,7 +85,7 @@ pub(super) fn cases() -> Vec<Case> {
             }));
         }
     }
-    cases
+    cases.into_iter().chain(fast::cases()).collect()
 }
 
 fn open(subject: &Subject, dtypes: &[DType]) -> Result<Device, Stop> {
@@ -105,6 +107,7 @@ struct Shape {
     stride: Vec<u64>,
     dilation: Vec<u64>,
     padding: Vec<i64>,
+    fast: bool,
     seed: u64,
 }
 
@@ -128,6 +131,7 @@ impl Shape {
             stride: vec![stride; 2],
             dilation: vec![dilation; 2],
             padding: vec![padding; 2],
+            fast: false,
             seed: 7,
         }
     }
@@ -148,6 +152,7 @@ impl Shape {
             operands,
             accumulate,
             output,
+            fast: self.fast,
             epilogue,
         }
     }
@@ -208,6 +213,7 @@ fn random(seed: u64) -> Shape {
         stride,
         dilation,
         padding,
+        fast: false,
         seed,
     }
 }
@@ -364,6 +370,9 @@ fn expected(shape: &Shape, setup: &Setup, dtypes: [DType; 2]) -> Vec<Sum> {
         let of = |operand: usize| (at[operand], steps[operand]);
         first.add_products(of(a), &second, of(b), (&mut sums, of(result)), count);
     });
+    if shape.fast {
+        fast::level(&mut sums);
+    }
     sums
 }
 

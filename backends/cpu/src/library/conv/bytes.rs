@@ -92,7 +92,8 @@ pub(super) fn kernels(signs: Signs, launch: &Launch, isa: Isa, codegen: bool) ->
     let pass = Pass {
         axes: launch.windows.map(|window| Axis::forward(&window)),
     };
-    let base = u32::kernels(MatDType::I32, isa, codegen).unwrap_or_else(|| unreachable!("i32 has words"));
+    let base =
+        u32::kernels(MatDType::I32, isa, codegen, false).unwrap_or_else(|| unreachable!("i32 has words"));
     #[cfg(target_arch = "x86_64")]
     if let Some(kernels) = by_squares(signs, base, isa)
         && forward::takes_squares(&kernels.sizes(&launch.sizes), &pass)

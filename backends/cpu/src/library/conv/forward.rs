@@ -22,6 +22,7 @@ mod shape;
 mod squares;
 mod store;
 mod weights;
+pub(super) mod winograd;
 
 use super::geometry::{AXES, Axis, Block, Layout, Pass};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
@@ -36,10 +37,10 @@ use copies::Copies;
 use deal::{Deal, Kept};
 pub(super) use plan::GRAIN;
 use plan::{Plan, packed_tile};
-pub(super) use shape::Channels;
 use shape::{Along, Shape, WIDEST};
+pub(super) use shape::{Channels, packed_rows};
 use std::ops::Range;
-use store::target_of;
+use store::{Storing, target_of};
 
 /// Bytes of packed weights that stay in L2 beside the planes.
 const PACKED: usize = 512 << 10;
@@ -167,7 +168,8 @@ pub(super) unsafe fn pack_all<T: Stored>(
 ///
 /// # Safety
 /// The operands are readable and the result is writable at every index, no element of it is named twice, and it overlaps no
-/// operand; `fits` holds and the kernels' instruction set exists; `prepared` is null or what [`pack_all`] wrote.
+/// operand; `fits` holds and the kernels' instruction set exists; `prepared` is null or what [`pack_all`] wrote, or
+/// [`winograd::pack_all`] for the form that [`winograd::form`] returns.
 pub(super) unsafe fn run<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
@@ -182,6 +184,11 @@ pub(super) unsafe fn run<T: Stored>(
     if lines::suits(&sizes, job.pass) {
         // SAFETY: the caller's contract.
         unsafe { lines::run(kernels, job, parallel, finish) };
+        return;
+    }
+    if let Some(form) = winograd::form(kernels, &sizes, job.pass) {
+        // SAFETY: the caller's contract.
+        unsafe { winograd::run(kernels, job, form, prepared, parallel, finish) };
         return;
     }
     let shape = Shape::new(kernels, &sizes, job.pass, job.channels(kernels));
@@ -247,6 +254,18 @@ struct Task<'a, T: Stored> {
     group: usize,
     /// Room for the sums that the walk keeps.
     sums: *mut T::Acc,
+}
+
+impl<T: Stored> Task<'_, T> {
+    /// How tiles along rows are stored.
+    fn storing(&self) -> Storing<'_, T> {
+        Storing {
+            kernels: self.kernels,
+            job: self.job,
+            beside: self.plan.result_beside,
+            turned: self.sums.wrapping_add(rows::HELD * TILE),
+        }
+    }
 }
 
 /// Packs the weights of a tile, every channel.

@@ -14,6 +14,7 @@ mod steps;
 mod tests;
 mod tile;
 mod weight;
+mod winograd;
 mod words;
 
 use super::epilogue::{Bound, Epilogue, row_major};

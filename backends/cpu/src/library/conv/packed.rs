@@ -1,6 +1,6 @@
 //! Constant weights, packed once for all runs.
 
-use super::forward::{self, Channels};
+use super::forward::{self, Channels, winograd};
 use super::geometry::{Axis, Pass};
 use super::words::{ConvKernels, by_word};
 use super::{ConvKernel, Direction, Launch};
@@ -20,9 +20,9 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
-        let (width, bytes) = by_word!(self, &launch, kernels => form(&kernels, &launch)?, return None);
+        let (kind, width, bytes) = by_word!(self, &launch, kernels => form(&kernels, &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
-        let counts = [width, sizes.groups, sizes.rows, sizes.channels];
+        let counts = [kind, width, sizes.groups, sizes.rows, sizes.channels];
         let strides = [w.group, w.row, w.channel];
         let key = std::iter::once(TAG)
             .chain(counts.into_iter().chain(w.extents).map(|count| count as u64))
@@ -45,31 +45,43 @@ impl ConvKernel {
     }
 }
 
-/// Rows of a packed tile, and bytes of all; `None` where the launch would not read them, or where accumulators are larger than elements,
-/// which would cost more memory than the packing is worth.
-fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize)> {
+/// Positions of a transformed tile along an axis, or 0 for weights as they are, then rows of a packed tile, and bytes of all. `None` where
+/// the launch would not read them, or where accumulators are larger than elements, which would cost more memory than the packing is worth.
+fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize, usize)> {
     if !T::DIRECT {
         return None;
     }
-    let pass = Pass {
-        axes: launch.windows.map(|window| Axis::forward(&window)),
+    let pass = pass(launch);
+    let (sizes, extents) = (kernels.sizes(&launch.sizes), launch.weights.extents);
+    let (kind, width, len) = match winograd::form(kernels, &sizes, &pass) {
+        Some(form) if pass.uses_all(extents) => {
+            let width = forward::packed_rows(kernels, sizes.rows);
+            (form.positions, width, winograd::packed_len(kernels, form, &sizes))
+        }
+        Some(_) => return None,
+        None => {
+            let (x, y) = (&launch.gathered, &launch.rows);
+            let channels = Channels::new(kernels, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
+            let width = forward::reads_packed(kernels, &sizes, &pass, extents, channels)?;
+            (0, width, forward::packed_len(kernels, &sizes, extents, width))
+        }
     };
-    let sizes = kernels.sizes(&launch.sizes);
-    let (x, y) = (&launch.gathered, &launch.rows);
-    let channels = Channels::new(kernels, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
-    let width = forward::reads_packed(kernels, &sizes, &pass, launch.weights.extents, channels)?;
-    let len = forward::packed_len(kernels, &sizes, launch.weights.extents, width);
-    Some((width, len * size_of::<T::Acc>()))
+    Some((kind, width, len * size_of::<T::Acc>()))
+}
+
+fn pass(launch: &Launch) -> Pass {
+    Pass {
+        axes: launch.windows.map(|window| Axis::forward(&window)),
+    }
 }
 
 unsafe fn pack<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch, to: *mut u8) {
+    let (sizes, weights) = (kernels.sizes(&launch.sizes), launch.weights.cast::<T>());
     // SAFETY: the caller vouches for the weights and for the form's bytes, which are those of `form`.
     unsafe {
-        forward::pack_all(
-            kernels,
-            &kernels.sizes(&launch.sizes),
-            &launch.weights.cast::<T>(),
-            to.cast(),
-        )
+        match winograd::form(kernels, &sizes, &pass(launch)) {
+            Some(form) => winograd::pack_all(kernels, form, &sizes, &weights, to.cast()),
+            None => forward::pack_all(kernels, &sizes, &weights, to.cast()),
+        }
     }
 }

@@ -3,10 +3,11 @@
 mod axes;
 mod beside;
 mod bytes;
+mod fast;
 mod padding;
 mod tiles;
 
-use super::forward;
+use super::forward::{self, winograd};
 use super::geometry::{AXES, Axis, Pass, Window};
 use super::operands::{Gathered, Rows, Sizes, Weights};
 use super::outer;
@@ -47,7 +48,12 @@ fn isas() -> impl Iterator<Item = Isa> {
 
 /// Those of f32.
 fn kernels((isa, codegen): (Isa, bool)) -> ConvKernels<u32> {
-    u32::kernels(MatDType::F32, isa, codegen).expect("words of 32 bits may be f32")
+    u32::kernels(MatDType::F32, isa, codegen, false).expect("words of 32 bits may be f32")
+}
+
+/// The same where the fast form is asked for.
+fn fast_kernels((isa, codegen): (Isa, bool)) -> ConvKernels<u32> {
+    u32::kernels(MatDType::F32, isa, codegen, true).expect("words of 32 bits may be f32")
 }
 
 /// Instruction sets with and without machine code of our own.
@@ -255,7 +261,10 @@ impl Setup {
 
     /// The output, and the weight's gradient by dot products and, where it suits, by outer products.
     fn run(&self, way: (Isa, bool), parallel: &dyn Parallel) -> [Vec<f32>; 3] {
-        let kernels = kernels(way);
+        self.run_by(&kernels(way), parallel)
+    }
+
+    fn run_by(&self, kernels: &ConvKernels<u32>, parallel: &dyn Parallel) -> [Vec<f32>; 3] {
         let sizes = self.sizes;
         let pass = Pass {
             axes: self.windows.each_ref().map(Axis::forward),
@@ -318,15 +327,22 @@ impl Setup {
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
         unsafe {
-            let width = forward::reads_packed(&kernels, &sizes, &pass, k, forward::Channels::default());
-            let mut packed =
-                vec![f32::NAN; width.map_or(0, |width| forward::packed_len(&kernels, &sizes, k, width))];
+            let form = winograd::form(kernels, &sizes, &pass);
+            let width = forward::reads_packed(kernels, &sizes, &pass, k, forward::Channels::default());
+            let len = match form {
+                Some(form) => winograd::packed_len(kernels, form, &sizes),
+                None => width.map_or(0, |width| forward::packed_len(kernels, &sizes, k, width)),
+            };
+            let mut packed = vec![f32::NAN; len];
             let mut prepared = std::ptr::null();
-            if width.is_some() {
-                forward::pack_all(&kernels, &sizes, &weights, packed.as_mut_ptr().cast());
+            if let Some(form) = form {
+                winograd::pack_all(kernels, form, &sizes, &weights, packed.as_mut_ptr().cast());
+                prepared = packed.as_ptr().cast();
+            } else if width.is_some() {
+                forward::pack_all(kernels, &sizes, &weights, packed.as_mut_ptr().cast());
                 prepared = packed.as_ptr().cast();
             }
-            forward::run(&kernels, &forward, prepared, parallel, None);
+            forward::run(kernels, &forward, prepared, parallel, None);
             let from_prepared = std::mem::replace(&mut y, vec![f32::NAN; self.y.len()]);
             let forward = forward::Job {
                 target: Rows {
@@ -335,15 +351,15 @@ impl Setup {
                 },
                 ..forward
             };
-            forward::run(&kernels, &forward, std::ptr::null(), parallel, None);
+            forward::run(kernels, &forward, std::ptr::null(), parallel, None);
             assert!(bits(&from_prepared) == bits(&y), "packed before: {sizes:?}");
-            weight::run(&kernels, &weight, parallel);
+            weight::run(kernels, &weight, parallel);
             if outer::suits(&weight, &self.windows) {
                 let weight = weight::Job {
                     out: outer_w.as_mut_ptr().cast(),
                     ..weight
                 };
-                outer::run(&kernels, &weight, &self.windows, parallel);
+                outer::run(kernels, &weight, &self.windows, parallel);
             } else {
                 assert!(sizes.rows < 4);
                 outer_w.clone_from(&w);
@@ -353,7 +369,7 @@ impl Setup {
     }
 
     /// The gradient with respect to x, for strides of 1.
-    fn backward(&self, isa: Isa, parallel: &dyn Parallel) -> Vec<f32> {
+    fn backward(&self, kernels: &ConvKernels<u32>, parallel: &dyn Parallel) -> Vec<f32> {
         let sizes = Sizes {
             rows: self.sizes.channels,
             channels: self.sizes.rows,
@@ -400,7 +416,7 @@ impl Setup {
             },
         };
         // SAFETY: the vectors have the elements that sizes and strides reach.
-        unsafe { forward::run(&kernels((isa, true)), &job, std::ptr::null(), parallel, None) };
+        unsafe { forward::run(kernels, &job, std::ptr::null(), parallel, None) };
         dx
     }
 
@@ -437,7 +453,7 @@ fn the_gradient_of_one_channel_walks_the_taps_backwards() {
         let [expected, ..] = setup.mirrored().expected();
         for isa in isas() {
             assert!(
-                setup.backward(isa, &Threads(2)) == expected,
+                setup.backward(&kernels((isa, true)), &Threads(2)) == expected,
                 "{isa:?} {sizes:?} {windows:?}"
             );
         }

@@ -9,6 +9,7 @@ use super::steps::TOGETHER;
 #[cfg(target_arch = "x86_64")]
 use super::tile::x86;
 use super::tile::{F32_PLAIN, F64_PLAIN, I32_PLAIN, I64_PLAIN, Tiles};
+use super::winograd::{Form, forms};
 use crate::isa::Isa;
 use crate::library::gemm::code::Sum;
 use crate::library::gemm::{Element, PackFn, Stored, Uniform};
@@ -27,6 +28,8 @@ pub(super) struct ConvKernels<W: Stored> {
     pub(super) plus: PlusFn<W>,
     /// Of integers of 8 bits, several of which are a word.
     pub(super) bytes: Option<Channels>,
+    /// Of f32, where the fast form is asked for.
+    pub(super) winograd: Option<&'static [Form; 2]>,
 }
 
 impl<W: Stored> ConvKernels<W> {
@@ -97,15 +100,15 @@ unsafe fn plus<T: Element>(to: *mut T::Acc, from: *const T::Acc, count: usize) {
 /// Words that are elements of some dtypes.
 pub(super) trait Word: Stored {
     /// The kernels of a dtype for an instruction set that this processor has, if its elements are such words. Tiles and packing are machine
-    /// code of our own where `codegen`.
-    fn kernels(dtype: MatDType, isa: Isa, codegen: bool) -> Option<ConvKernels<Self>>;
+    /// code of our own where `codegen`. Where `fast`, they have the transforms of the fast form too.
+    fn kernels(dtype: MatDType, isa: Isa, codegen: bool, fast: bool) -> Option<ConvKernels<Self>>;
 }
 
 /// Each with the sums, the tiles, the type whose copies are those of its words, and the one that computes.
 macro_rules! words {
     ($($word:ident { $($dtype:ident: $sum:ident, $avx512:ident, $avx2:ident, $plain:ident, $copied:ty, $t:ty;)* })*) => {$(
         impl Word for $word {
-            fn kernels(dtype: MatDType, isa: Isa, codegen: bool) -> Option<ConvKernels<Self>> {
+            fn kernels(dtype: MatDType, isa: Isa, codegen: bool, fast: bool) -> Option<ConvKernels<Self>> {
                 $(if dtype == MatDType::$dtype {
                     let (tiles, plane): (_, PlaneFn<$copied>) = match isa {
                         #[cfg(target_arch = "x86_64")]
@@ -126,6 +129,7 @@ macro_rules! words {
                             narrow: transmute::<NarrowFn<$t>, NarrowFn<$word>>(narrow::<$t>),
                             plus: transmute::<PlusFn<$t>, PlusFn<$word>>(plus::<$t>),
                             bytes: None,
+                            winograd: (fast && dtype == MatDType::F32).then(|| forms(isa)),
                         }
                     });
                 })*
@@ -155,16 +159,16 @@ words! {
 macro_rules! by_word {
     ($kernel:expr, $launch:expr, $kernels:ident => $go:expr, $other:expr) => {{
         use $crate::library::conv::words::Word;
-        let (kernel, isa, codegen): (&$crate::library::conv::ConvKernel, _, _) =
-            ($kernel, $kernel.isa, $kernel.codegen);
+        let (kernel, isa, codegen, fast): (&$crate::library::conv::ConvKernel, _, _, _) =
+            ($kernel, $kernel.isa, $kernel.codegen, $kernel.op.fast);
         if let $crate::library::matmul::MatDType::Bytes(signs) = kernel.dtype {
             let $kernels = $crate::library::conv::bytes::kernels(signs, $launch, isa, codegen);
             $go
-        } else if let Some($kernels) = u32::kernels(kernel.dtype, isa, codegen) {
+        } else if let Some($kernels) = u32::kernels(kernel.dtype, isa, codegen, fast) {
             $go
-        } else if let Some($kernels) = u64::kernels(kernel.dtype, isa, codegen) {
+        } else if let Some($kernels) = u64::kernels(kernel.dtype, isa, codegen, fast) {
             $go
-        } else if let Some($kernels) = u16::kernels(kernel.dtype, isa, codegen) {
+        } else if let Some($kernels) = u16::kernels(kernel.dtype, isa, codegen, fast) {
             $go
         } else {
             $other

@@ -1,7 +1,7 @@
 //! Tiles along rows of the result, of an operand whose channels are neighbours. It is read where it lies. Of any other operand, what a block
 //! takes from is turned once, into lines that have room for the padding at their ends.
 
-use super::rows::{HELD, PITCH, cut, store_tiles};
+use super::rows::{HELD, PITCH, cut};
 use super::store::{Runs, runs_of};
 use super::{Job, Task, pack_tile, weights};
 use crate::library::conv::geometry::{AXES, Axis, Block, Layout, Pass};
@@ -22,7 +22,7 @@ const NEAR: [usize; 2] = [160 << 10, 20 << 10];
 /// Bytes of weights that are packed by the task and met before the next ones are packed.
 const PACKED_NEAR: usize = 128 << 10;
 /// What stands for elements of the padding.
-static ZEROS: [u64; TOGETHER] = [0; TOGETHER];
+pub(super) static ZEROS: [u64; TOGETHER] = [0; TOGETHER];
 
 /// What all blocks share.
 pub(super) struct Direct {
@@ -36,13 +36,13 @@ pub(super) struct Direct {
 }
 
 /// From what a position meets first along an axis to what a tap meets there.
-fn distance(axis: &Axis, tap: usize) -> isize {
+pub(super) fn distance(axis: &Axis, tap: usize) -> isize {
     let tap = axis.taps[tap];
     tap.shift * axis.step as isize + axis.phases[tap.phase]
 }
 
 /// The elements along an axis from the first to the last one that so many positions from `at` on meet.
-fn reach(axis: &Axis, at: usize, positions: usize) -> Range<isize> {
+pub(super) fn reach(axis: &Axis, at: usize, positions: usize) -> Range<isize> {
     let distances = || (0..axis.taps.len()).map(|tap| distance(axis, tap));
     let [least, most] = [distances().min(), distances().max()].map(|of| of.unwrap_or(0));
     let first = |index: usize| (index * axis.step) as isize;
@@ -360,14 +360,8 @@ impl<T: Stored> Walk<'_, T> {
         for (sums, positions, runs) in &some {
             // SAFETY: the sums are there, and the result is the caller's.
             unsafe {
-                store_tiles(
-                    task,
-                    (*sums, width),
-                    *positions,
-                    self.rows.len(),
-                    self.row(),
-                    runs,
-                )
+                task.storing()
+                    .tiles((*sums, width), *positions, self.rows.len(), self.row(), runs)
             };
         }
     }

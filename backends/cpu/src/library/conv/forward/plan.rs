@@ -19,7 +19,7 @@ pub(in super::super) const GRAIN: usize = 1 << 19;
 /// Positions of a block that is not cut further for the sake of threads.
 pub(super) const LEAST: usize = 256;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
-const EACH: usize = 8;
+pub(super) const EACH: usize = 8;
 
 /// How the work is cut.
 pub(super) struct Plan<S: 'static> {

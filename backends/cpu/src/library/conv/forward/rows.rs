@@ -1,11 +1,11 @@
 //! Tiles whose registers run along rows of the result.
 
-use super::store::{Asked, Runs, put_beside, runs_of, store};
+use super::store::{Asked, Runs, runs_of};
 use super::{Job, Task, weights};
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::operands::Gathered;
-use crate::library::conv::tile::{ASK_BYTES, ASK_TERMS, Run, TILE, TapArgs};
-use crate::library::gemm::{Panel, Stored, piece};
+use crate::library::conv::tile::{ASK_BYTES, ASK_TERMS, Run, TapArgs};
+use crate::library::gemm::{Stored, piece};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -234,63 +234,8 @@ unsafe fn compute<T: Stored>(
             sums = add(places, sums, (part.len(), row(part.start), &runs));
         }
         // SAFETY: the sums hold the tiles, one after another; the result is the caller's.
-        unsafe { store_tiles(task, (first, plan.width), positions, rows.len(), row(0), &runs) };
-    }
-}
-
-/// Stores tiles whose sums follow one another: as they are where the rows of a position are neighbours in the result, else turned.
-///
-/// # Safety
-/// There are the sums of as many positions, at most [`PITCH`], and so many accumulators from each to the next; the result has the elements of
-/// each run.
-pub(super) unsafe fn store_tiles<T: Stored>(
-    task: &Task<'_, T>,
-    (sums, width): (*const T::Acc, usize),
-    positions: usize,
-    rows: usize,
-    dst: *mut T,
-    runs: &[Run],
-) {
-    let turned = task.sums.wrapping_add(HELD * TILE);
-    // SAFETY: the caller's contract, and the turned tiles have room for the runs' columns.
-    unsafe {
-        if task.plan.result_beside {
-            put_beside(task.kernels, task.job, sums, width, rows, dst, runs);
-            return;
-        }
-        turn(task, (sums, width), positions, rows, turned);
-        store(task.kernels, task.job, turned, PITCH, rows, dst, runs);
-    }
-}
-
-/// `turned[row * PITCH + position] = sums[position * width + row]`.
-unsafe fn turn<T: Stored>(
-    task: &Task<'_, T>,
-    (sums, width): (*const T::Acc, usize),
-    positions: usize,
-    rows: usize,
-    turned: *mut T::Acc,
-) {
-    // SAFETY: the caller's sums, and room for turned ones with a register of slack.
-    unsafe {
-        if T::DIRECT {
-            (task.kernels.pack)(&Panel {
-                dst: turned,
-                pitch: PITCH,
-                src: sums.cast(),
-                width: positions,
-                w_step: width as isize,
-                k_step: 1,
-                kc: rows,
-            });
-            return;
-        }
-        for row in 0..rows {
-            for position in 0..positions {
-                turned
-                    .add(row * PITCH + position)
-                    .write(*sums.add(position * width + row));
-            }
-        }
+        unsafe {
+            (task.storing()).tiles((first, plan.width), positions, rows.len(), row(0), &runs);
+        };
     }
 }

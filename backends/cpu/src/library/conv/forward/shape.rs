@@ -151,7 +151,7 @@ impl<S> Shape<S> {
 }
 
 /// Rows of a tile of packed weights that all launches read alike.
-pub(super) fn packed_rows<T: Stored>(kernels: &ConvKernels<T>, rows: usize) -> usize {
+pub(in super::super) fn packed_rows<T: Stored>(kernels: &ConvKernels<T>, rows: usize) -> usize {
     match kernels.by_squares() {
         true => WIDEST,
         false => broadest(kernels.tiles.rows, rows).0,

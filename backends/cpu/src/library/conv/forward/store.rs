@@ -1,12 +1,13 @@
 //! From tiles to the result.
 
 use super::Job;
+use super::rows::PITCH;
 use crate::library::conv::geometry::AXES;
 use crate::library::conv::geometry::{Block, Layout};
 use crate::library::conv::tile::{ASK_LINES, ASK_TERMS, Ahead};
 use crate::library::conv::tile::{PutArgs, Run};
 use crate::library::conv::words::ConvKernels;
-use crate::library::gemm::Stored;
+use crate::library::gemm::{Panel, Stored};
 use crate::prefetch::{LINE, ask_to_write};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -153,6 +154,66 @@ impl Asked {
     }
 }
 
+/// How tiles go to the result.
+pub(super) struct Storing<'a, T: Stored> {
+    pub(super) kernels: &'a ConvKernels<T>,
+    pub(super) job: &'a Job<'a, T>,
+    /// The rows of a position are neighbours in the result.
+    pub(super) beside: bool,
+    /// Room for turned tiles, with a register of slack.
+    pub(super) turned: *mut T::Acc,
+}
+
+impl<T: Stored> Storing<'_, T> {
+    /// Stores tiles whose sums follow one another: as they are where the rows of a position are neighbours in the result, else turned.
+    ///
+    /// # Safety
+    /// There are the sums of as many positions, at most [`PITCH`], and so many accumulators from each to the next; the result has the
+    /// elements of each run.
+    pub(super) unsafe fn tiles(
+        &self,
+        (sums, width): (*const T::Acc, usize),
+        positions: usize,
+        rows: usize,
+        dst: *mut T,
+        runs: &[Run],
+    ) {
+        // SAFETY: the caller's contract, and the turned tiles have room for the runs' columns.
+        unsafe {
+            if self.beside {
+                put_beside(self.kernels, self.job, sums, width, rows, dst, runs);
+                return;
+            }
+            self.turn((sums, width), positions, rows);
+            store(self.kernels, self.job, self.turned, PITCH, rows, dst, runs);
+        }
+    }
+
+    /// `turned[row * PITCH + position] = sums[position * width + row]`.
+    unsafe fn turn(&self, (sums, width): (*const T::Acc, usize), positions: usize, rows: usize) {
+        // SAFETY: the caller's sums, and room for turned ones with a register of slack.
+        unsafe {
+            if T::DIRECT {
+                (self.kernels.pack)(&Panel {
+                    dst: self.turned,
+                    pitch: PITCH,
+                    src: sums.cast(),
+                    width: positions,
+                    w_step: width as isize,
+                    k_step: 1,
+                    kc: rows,
+                });
+                return;
+            }
+            for row in 0..rows {
+                for position in 0..positions {
+                    (self.turned.add(row * PITCH + position)).write(*sums.add(position * width + row));
+                }
+            }
+        }
+    }
+}
+
 /// Stores a tile, rounded.
 ///
 /// # Safety
@@ -194,7 +255,7 @@ pub(super) unsafe fn store<T: Stored>(
 ///
 /// # Safety
 /// The tile has the columns, `width` sums apart, and the result the elements of each run.
-pub(super) unsafe fn put_beside<T: Stored>(
+unsafe fn put_beside<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
     tile: *const T::Acc,

@@ -4,6 +4,7 @@ use super::{Setup, Threads, bits, kernels, shapes, strides, ways};
 use crate::library::conv::forward;
 use crate::library::conv::geometry::{AXES, Axis, Pass};
 use crate::library::conv::operands::{Gathered, Rows, Weights};
+use crate::library::conv::words::ConvKernels;
 use crate::parallel::{Parallel, Serial};
 
 /// Strides of sample, group, channel and the spatial axes.
@@ -35,14 +36,13 @@ fn places(extents: [usize; 6], to: [isize; 6]) -> impl Iterator<Item = usize> {
 }
 
 /// The output in row-major order, of an operand and to a result that have their channels last or not.
-fn forward(
+pub(super) fn forward(
     setup: &Setup,
-    way: (crate::isa::Isa, bool),
+    kernels: &ConvKernels<u32>,
     [x_last, y_last]: [bool; 2],
     parallel: &dyn Parallel,
 ) -> Vec<f32> {
     let sizes = setup.sizes;
-    let kernels = kernels(way);
     let pass = Pass {
         axes: setup.windows.each_ref().map(Axis::forward),
     };
@@ -89,7 +89,7 @@ fn forward(
         pass: &pass,
     };
     // SAFETY: the vectors have the elements that sizes and strides reach.
-    unsafe { forward::run(&kernels, &job, std::ptr::null(), parallel, None) };
+    unsafe { forward::run(kernels, &job, std::ptr::null(), parallel, None) };
     places(of_y, ys).map(|place| y[place]).collect()
 }
 
@@ -101,11 +101,12 @@ fn bits_do_not_depend_on_where_channels_lie() {
         uneven(&mut setup.x);
         uneven(&mut setup.w);
         for way in ways() {
-            let expected = bits(&forward(&setup, way, [false, false], &Serial));
+            let kernels = &kernels(way);
+            let expected = bits(&forward(&setup, kernels, [false, false], &Serial));
             for last in [[true, false], [false, true], [true, true]] {
                 for parallel in [&Serial as &dyn Parallel, &Threads(3)] {
                     assert!(
-                        bits(&forward(&setup, way, last, parallel)) == expected,
+                        bits(&forward(&setup, kernels, last, parallel)) == expected,
                         "{way:?}, {last:?}, {sizes:?}, {windows:?}"
                     );
                 }

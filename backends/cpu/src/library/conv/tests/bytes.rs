@@ -172,7 +172,7 @@ fn all_signs_and_forms() {
             let [expected, ..] = setup.expected();
             let expected: Vec<i32> = expected.iter().map(|&sum| sum as i32).collect();
             for (isa, codegen) in ways() {
-                let Some(base) = u32::kernels(MatDType::I32, isa, codegen) else {
+                let Some(base) = u32::kernels(MatDType::I32, isa, codegen, false) else {
                     panic!("i32 has words");
                 };
                 let pass = Pass {
@@ -205,7 +205,7 @@ fn all_signs_and_forms() {
 fn the_instruction_for_bytes_is_used() {
     let isas = [Isa::Avx512, Isa::Avx2].into_iter();
     for isa in isas.filter(|isa| isa.is_available() && isa.sums_bytes()) {
-        let Some(base) = u32::kernels(MatDType::I32, isa, true) else {
+        let Some(base) = u32::kernels(MatDType::I32, isa, true, false) else {
             panic!("i32 has words");
         };
         let signs = Signs { a: false, b: true };

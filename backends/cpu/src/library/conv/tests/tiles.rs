@@ -11,7 +11,8 @@ use std::fmt::Debug;
 
 /// Every tile of the sums of one dtype, by machine code and by the compiler: the same bits.
 fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, number: impl Fn(usize) -> W::Acc) {
-    let [Some(ours), Some(theirs)] = [true, false].map(|codegen| W::kernels(dtype, isa, codegen)) else {
+    let [Some(ours), Some(theirs)] = [true, false].map(|codegen| W::kernels(dtype, isa, codegen, false))
+    else {
         panic!("{dtype:?} has other words");
     };
     let (ours, theirs) = (ours.tiles, theirs.tiles);
