@@ -177,8 +177,8 @@ impl ContextBuilder {
     }
 
     /// Whether the compiler of graphs may change bits: join constants across sums and products, round a product and a sum once, and
-    /// multiply by the reciprocal of a constant instead of dividing. Convolutions may take Winograd's form. What runs eagerly stays exact. Off unless set, and then graphs give
-    /// the bits of eager ops.
+    /// multiply by the reciprocal of a constant instead of dividing. Convolutions may take Winograd's form. What runs eagerly stays
+    /// exact. Off unless set, and then graphs give the bits of eager ops.
     #[must_use]
     pub fn fast_math(mut self, fast_math: bool) -> ContextBuilder {
         self.fast_math = Some(fast_math);

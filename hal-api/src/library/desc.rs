@@ -23,8 +23,8 @@ pub const MATMUL: u32 = 1;
 ///
 /// Dtypes: x, w, accumulator, output. Attributes: 0 the number r of spatial axes, 1 to 3 their strides, 4 to 6 their
 /// dilations, 7 to 9 their padding before the first element; those of axes that there are not are 0. 10 is 1 where a form that is
-/// faster and rounds otherwise is welcome: a backend may ignore it. Index space: outer `[n, g, co, o..]`, inner `[ci, k..]`. Scalars, i64: x's r spatial extents, then its r spatial strides in elements.
-/// Parameters: x and w (element level, strided), the epilogue's further inputs, the output (row level, strided). x has
+/// faster and rounds otherwise is welcome: a backend may ignore it. Index space: outer `[n, g, co, o..]`, inner `[ci, k..]`.
+/// Scalars, i64: x's r spatial extents, then its r spatial strides in elements. Parameters: x and w (element level, strided), the epilogue's further inputs, the output (row level, strided). x has
 /// stride 0 along co, o and k; its spatial axes are reached by its gather, whose index is the sum of position times
 /// spatial stride.
 pub const CONV: u32 = 2;
