@@ -320,6 +320,7 @@ unsafe fn block<T: Stored>(
         (kept.scratch).get_or_insert_with(|| Scratch::take((length + sums_len) * size_of::<T::Acc>()));
     let planes_at: *mut T::Acc = scratch.start().cast();
     let before = kept.block.replace(index);
+    let cold = kept.meets_first(group * plan.parts + part);
     let gathered = job.gathered.of_group(group);
     let most = match plan.along {
         Along::Rows | Along::Squares => 1,
@@ -386,7 +387,6 @@ unsafe fn block<T: Stored>(
                     false => direct::Weights::Packed(packed),
                 };
                 if let Some(direct) = &plan.direct {
-                    let cold = before.is_none();
                     direct::walk(&task, direct, (sample, cold), elements, tiles.clone(), weights);
                 }
             }

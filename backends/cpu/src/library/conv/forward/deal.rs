@@ -46,6 +46,7 @@ impl Deal {
             share: self.came.fetch_add(1, Ordering::Relaxed) % self.taken.len(),
             scratch: None,
             block: None,
+            met: 0,
         });
         if let Some(piece) = self.take(kept.share) {
             body(piece, &mut kept);
@@ -61,6 +62,18 @@ pub(super) struct Kept {
     pub(super) scratch: Option<Scratch>,
     /// Index of the block whose planes the scratch memory holds.
     pub(super) block: Option<usize>,
+    /// Bits of the parts of rows whose weights this thread has met.
+    met: u64,
+}
+
+impl Kept {
+    /// Notes that this thread meets the weights of a part; whether it does so for the first time, as far as is known.
+    pub(super) fn meets_first(&mut self, part: usize) -> bool {
+        let bit = u32::try_from(part).ok().and_then(|part| 1_u64.checked_shl(part));
+        let is_first = bit.is_none_or(|bit| self.met & bit == 0);
+        self.met |= bit.unwrap_or(0);
+        is_first
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +94,23 @@ mod tests {
             assert_eq!(seen, (0..pieces).collect::<Vec<_>>());
             deal.run(|piece, _| panic!("piece {piece} comes twice"));
         }
+    }
+
+    #[test]
+    fn a_thread_meets_the_weights_of_a_part_for_the_first_time_once() {
+        let deal = Deal::new(6, 1);
+        let mut firsts = Vec::new();
+        for part in [0, 1, 0, 1, 63, 63] {
+            deal.run(|_, kept| firsts.push(kept.meets_first(part)));
+        }
+        assert_eq!(firsts, [true, true, false, false, true, false]);
+        let other = Deal::new(3, 1);
+        let mut firsts = Vec::new();
+        for part in [1, 64, 64] {
+            other.run(|_, kept| firsts.push(kept.meets_first(part)));
+        }
+        // Parts without a bit might be new.
+        assert_eq!(firsts, [true; 3]);
     }
 
     #[test]

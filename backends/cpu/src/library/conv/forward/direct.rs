@@ -226,7 +226,7 @@ pub(super) enum Weights<S> {
     Own(*mut S),
 }
 
-/// Computes the rows of the tiles `chosen`. Where `cold`, no block before has met their weights.
+/// Computes the rows of the tiles `chosen`. Where `cold`, no task of this thread has met their weights.
 ///
 /// # Safety
 /// The task's memory is that of the block, `copy` is its copy, if there is one, and no one else writes the result's rows.

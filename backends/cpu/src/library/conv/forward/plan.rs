@@ -18,6 +18,8 @@ const NEAR: usize = 28 << 10;
 pub(in super::super) const GRAIN: usize = 1 << 19;
 /// Positions of a block that is not cut further for the sake of threads.
 pub(super) const LEAST: usize = 256;
+/// The same where a block neither copies what it takes from nor packs weights.
+const LEAST_IN_PLACE: usize = 64;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
 pub(super) const EACH: usize = 8;
 
@@ -77,13 +79,16 @@ impl<S> Plan<S> {
             .saturating_mul(sizes.rows * terms.max(1));
         let useful = threads.min(work / GRAIN).max(1);
         let outer = sizes.samples * sizes.groups;
-        let wanted = if useful > 1 {
-            (4 * useful).div_ceil(outer)
-        } else {
-            1
+        // More blocks cost little where they copy nothing, and pay where there are few.
+        let is_few = useful > 1 && outer < 4 * useful;
+        let is_in_place = shape.along == Along::Direct && !shape.copied && prepared;
+        let (wanted, least) = match (is_few, is_in_place) {
+            (false, _) => (1, LEAST),
+            (true, false) => ((4 * useful).div_ceil(outer), LEAST),
+            (true, true) => ((EACH * useful).div_ceil(outer), LEAST_IN_PLACE),
         };
         let most = PLANES / size_of::<S>();
-        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, LEAST), 1);
+        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, least), 1);
         let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
