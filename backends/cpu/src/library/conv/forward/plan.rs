@@ -12,6 +12,12 @@ use std::ops::Range;
 
 /// Bytes of planes that stay in L2.
 const PLANES: usize = 768 << 10;
+/// The same where the operand is read as it lies by several passes over the rows, whose weights L2 keeps: a smaller block has its sums near
+/// when the epilogue is applied.
+const PASSED: usize = 128 << 10;
+/// How many passes are several, and how many bytes of weights L2 keeps beside them.
+const PASSES: usize = 4;
+const PASSED_WEIGHTS: usize = 1 << 20;
 /// Bytes of packed weights and of what they meet that stay in L1.
 const NEAR: usize = 28 << 10;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
@@ -81,13 +87,17 @@ impl<S> Plan<S> {
         let outer = sizes.samples * sizes.groups;
         // More blocks cost little where they copy nothing, and pay where there are few.
         let is_few = useful > 1 && outer < 4 * useful;
-        let is_in_place = shape.along == Along::Direct && !shape.copied && prepared;
-        let (wanted, least) = match (is_few, is_in_place) {
+        let lies = shape.along == Along::Direct && !shape.copied;
+        let (wanted, least) = match (is_few, lies && prepared) {
             (false, _) => (1, LEAST),
             (true, false) => ((4 * useful).div_ceil(outer), LEAST),
             (true, true) => ((EACH * useful).div_ceil(outer), LEAST_IN_PLACE),
         };
-        let most = PLANES / size_of::<S>();
+        let at_once = if shape.steps[1].is_empty() { 1 } else { 2 };
+        let is_passed = lies
+            && sizes.rows.div_ceil(shape.width * at_once) >= PASSES
+            && sizes.rows.saturating_mul(terms) <= PASSED_WEIGHTS / size_of::<S>();
+        let most = if is_passed { PASSED } else { PLANES } / size_of::<S>();
         let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, least), 1);
         let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
@@ -117,7 +127,6 @@ impl<S> Plan<S> {
             .div_ceil(terms.max(1).div_ceil(near))
             .next_multiple_of(ASK_TERMS);
         let blocks = outer * layout.pieces(pass).iter().product::<usize>();
-        let at_once = if shape.steps[1].is_empty() { 1 } else { 2 };
         let parts = if useful > 1 {
             (EACH * useful).div_ceil(blocks).min(tiles.div_ceil(at_once))
         } else {
