@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg::hal::{Buffer, Device, Result};
 use thalweg::parallel::Pool;
 
-/// Bytes that the probes of memory walk over: more than any cache.
+/// Most bytes that the probes of memory walk over.
 pub const FAR: usize = 400 << 20;
 
 /// Memory of a device that the host can reach, filled.
@@ -48,7 +48,7 @@ impl Memory {
     /// Adds `other` to this memory, in place, on `threads` threads.
     pub fn add(&self, other: &Memory, threads: usize) {
         let shift = other.ptr.wrapping_sub(self.ptr);
-        self.split(FAR, threads, |ptr, len| {
+        self.split(self.len * 4, threads, |ptr, len| {
             let from = (ptr as usize).wrapping_add(shift) as *const f32;
             // SAFETY: both ranges lie in their buffers of one length, which do not overlap, and each thread has its own.
             unsafe {

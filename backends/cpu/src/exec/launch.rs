@@ -244,8 +244,8 @@ impl Program {
 /// Rows up to this length are walked in blocks of rows.
 pub(super) const SHORT_ROW: u64 = 24;
 
-/// Rows and columns of a tile of a launch whose widest elements have so many bytes. Prefetchers follow 32 streams; a line of the result
-/// has 64 bytes, which only a whole one saves from being read.
+/// Rows and columns of a tile of a launch whose widest elements have so many bytes. Prefetchers follow up to 32 streams, and writes past
+/// the caches need whole lines of 64 bytes.
 fn tile(widest: usize) -> (usize, usize) {
     if widest < 4 { (16, 64) } else { (32, 32) }
 }

@@ -12,12 +12,11 @@ use std::ops::Range;
 
 /// Bytes of planes that stay in L2.
 const PLANES: usize = 768 << 10;
-/// The same where the operand is read as it lies by several passes over the rows, whose weights L2 keeps: a smaller block has its sums near
-/// when the epilogue is applied.
-const PASSED: usize = 128 << 10;
-/// How many passes are several, and how many bytes of weights L2 keeps beside them.
-const PASSES: usize = 4;
-const PASSED_WEIGHTS: usize = 1 << 20;
+/// The same of an operand that is read as it lies, where so many passes over the rows meet it, and L2 keeps their weights: a smaller block
+/// has its sums near when the epilogue is applied.
+const SMALL: usize = 128 << 10;
+const MANY_PASSES: usize = 4;
+const KEPT_WEIGHTS: usize = 1 << 20;
 /// Bytes of packed weights and of what they meet that stay in L1.
 const NEAR: usize = 28 << 10;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
@@ -94,10 +93,10 @@ impl<S> Plan<S> {
             (true, true) => ((EACH * useful).div_ceil(outer), LEAST_IN_PLACE),
         };
         let at_once = if shape.steps[1].is_empty() { 1 } else { 2 };
-        let is_passed = lies
-            && sizes.rows.div_ceil(shape.width * at_once) >= PASSES
-            && sizes.rows.saturating_mul(terms) <= PASSED_WEIGHTS / size_of::<S>();
-        let most = if is_passed { PASSED } else { PLANES } / size_of::<S>();
+        let is_small = lies
+            && sizes.rows.div_ceil(shape.width * at_once) >= MANY_PASSES
+            && sizes.rows.saturating_mul(terms) <= KEPT_WEIGHTS / size_of::<S>();
+        let most = if is_small { SMALL } else { PLANES } / size_of::<S>();
         let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, least), 1);
         let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
