@@ -182,6 +182,34 @@ fn is_of_amd() -> bool {
     *AMD.get_or_init(|| std::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD"))
 }
 
+/// Bytes of the first cache of data; 32 KiB where the processor does not say.
+pub(crate) fn first_cache() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    fn found() -> Option<usize> {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        const OF_AMD: u32 = 0x8000_0005;
+        const CACHES: u32 = 4;
+        if is_of_amd() {
+            let listed = __cpuid(0x8000_0000).eax >= OF_AMD;
+            return listed.then(|| (__cpuid(OF_AMD).ecx as usize >> 24) << 10);
+        }
+        let last = __cpuid(0).eax;
+        let mut caches = (0..8)
+            .filter(|_| last >= CACHES)
+            .map(|i| __cpuid_count(CACHES, i));
+        // Data, and the first level.
+        let first = caches.find(|of| of.eax & 0xff == 1 << 5 | 1)?;
+        let field = |shift: u32, bits: u32| (first.ebx as usize >> shift & ((1 << bits) - 1)) + 1;
+        Some(field(22, 10) * field(12, 10) * field(0, 12) * (first.ecx as usize + 1))
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fn found() -> Option<usize> {
+        None
+    }
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| found().filter(|&bytes| bytes > 0).unwrap_or(32 << 10))
+}
+
 /// Whether the processor has AMX with tiles of bf16 and int8, and the system saves its registers.
 #[cfg(target_arch = "x86_64")]
 fn has_amx() -> bool {
@@ -269,3 +297,22 @@ macro_rules! versions {
     };
 }
 pub(crate) use versions;
+
+#[cfg(test)]
+mod tests {
+    use super::first_cache;
+
+    #[test]
+    fn first_cache_is_as_the_system_says() {
+        assert!((8 << 10..=1 << 20).contains(&first_cache()), "{}", first_cache());
+        let of = |name: &str| {
+            std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index0/{name}")).ok()
+        };
+        if let (Some(kind), Some(size)) = (of("type"), of("size"))
+            && cfg!(target_arch = "x86_64")
+            && kind.trim() == "Data"
+        {
+            assert_eq!(size.trim(), format!("{}K", first_cache() >> 10));
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use super::rows::{HELD, PITCH, cut};
 use super::store::{Runs, runs_of};
 use super::{Job, Task, pack_tile, weights};
+use crate::isa::first_cache;
 use crate::library::conv::geometry::{AXES, Axis, Block, Layout, Pass};
 use crate::library::conv::steps::{LATER, PLACES, Place, Step, StepArgs, TAPS, TOGETHER};
 use crate::library::conv::words::ConvKernels;
@@ -17,8 +18,11 @@ const STORED: usize = PITCH / PLACES;
 const FEW: usize = 8;
 /// Bytes of weights that L2 still has when the next block of positions meets them.
 const KEPT: usize = 512 << 10;
-/// Bytes of weights that all tiles meet before the next ones: where L2 keeps all of them, and where it is busy with fetching them.
-const NEAR: [usize; 2] = [160 << 10, 20 << 10];
+/// Bytes of weights that all tiles meet before the next ones, and the same where L2 is busy with fetching weights and the first cache has
+/// `ROOM` to keep some.
+const NEAR: usize = 160 << 10;
+const NEAR_FIRST: usize = 20 << 10;
+const ROOM: usize = 48 << 10;
 /// Bytes of weights that are packed by the task and met before the next ones are packed.
 const PACKED_NEAR: usize = 128 << 10;
 /// What stands for elements of the padding.
@@ -273,7 +277,10 @@ pub(super) unsafe fn walk<T: Stored>(
             panels,
             rows,
             weights,
-            near: NEAR[usize::from(are_many)],
+            near: match are_many && first_cache() >= ROOM {
+                true => NEAR_FIRST,
+                false => NEAR,
+            },
             asks: (cold || are_many) && !plan.local,
         };
         // SAFETY: the caller's contract.
