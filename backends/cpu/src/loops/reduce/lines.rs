@@ -27,8 +27,10 @@ pub(super) fn sums(isa: Isa) -> LineFn {
 /// Of the greatest or least.
 pub(super) fn bests<const MAX: bool>(isa: Isa) -> LineFn {
     #[cfg(target_arch = "x86_64")]
-    if isa == Isa::Avx512 {
-        return x86::bests::<MAX>;
+    match isa {
+        Isa::Avx512 => return x86::bests::<MAX>,
+        Isa::Avx2 => return x86::narrow_bests::<MAX>,
+        Isa::Baseline => {}
     }
     pick_line_fold::<Bests<MAX>>(isa)
 }
@@ -156,15 +158,17 @@ impl<const MAX: bool> Strip for Bests<MAX> {
             }
         }
         let infinite = f32::INFINITY.to_bits() as i32;
-        std::array::from_fn(|i| {
+        let mut values = [0.0; S];
+        for i in 0..S {
             let key = if size[i] > infinite { i32::MAX } else { best[i] };
-            f32::from_key(if MAX { key } else { !key })
-        })
+            values[i] = f32::from_key(if MAX { key } else { !key });
+        }
+        values
     }
 }
 
 impl<const MAX: bool> LineFold for Bests<MAX> {
-    const WIDEST: Isa = Isa::Avx2;
+    const WIDEST: Isa = Isa::Baseline;
 
     #[inline(always)]
     unsafe fn run(n: usize, to: *mut f32, lines: *const *const f32, count: usize) {
@@ -175,10 +179,12 @@ impl<const MAX: bool> LineFold for Bests<MAX> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Num;
+    use super::{Bests, Num, Strip};
     use std::arch::x86_64::{
-        __m512, __mmask16, _CMP_UNORD_Q, _mm512_cmp_ps_mask, _mm512_mask_mov_ps, _mm512_mask_storeu_ps,
-        _mm512_maskz_loadu_ps, _mm512_range_ps, _mm512_set1_ps,
+        __m256, __m512, __mmask16, _CMP_UNORD_Q, _mm256_and_ps, _mm256_blendv_ps, _mm256_cmp_ps,
+        _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_or_ps, _mm256_set1_ps, _mm256_storeu_ps,
+        _mm512_cmp_ps_mask, _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+        _mm512_range_ps, _mm512_set1_ps,
     };
 
     const LANES: usize = 16;
@@ -254,6 +260,93 @@ mod x86 {
             for v in 0..V {
                 let value = _mm512_mask_mov_ps(best[v], none[v], no_number);
                 _mm512_mask_storeu_ps(to.add(first + v * LANES), mask, value);
+            }
+        }
+    }
+
+    const NARROW: usize = 8;
+
+    /// Strip after strip; the last ones overlap, and what is shorter than one goes element by element.
+    ///
+    /// # Safety
+    /// AVX2 exists; as [`super::LineFold::run`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn narrow_bests<const MAX: bool>(
+        n: usize,
+        to: *mut f32,
+        lines: *const *const f32,
+        count: usize,
+    ) {
+        // SAFETY: the caller passes so many lines of n elements, and strips end with them.
+        unsafe {
+            let lines = std::slice::from_raw_parts(lines, count);
+            if n < NARROW {
+                for first in 0..n {
+                    *to.add(first) = Bests::<MAX>::of::<1>(lines, first)[0];
+                }
+                return;
+            }
+            let mut first = 0;
+            while n - first >= 4 * NARROW {
+                narrow_strip::<4, MAX>(to, lines, first);
+                first += 4 * NARROW;
+            }
+            while first < n {
+                narrow_strip::<1, MAX>(to, lines, first.min(n - NARROW));
+                first += NARROW;
+            }
+        }
+    }
+
+    /// The greater is +0 of two zeros, the lesser -0. An instruction returns its second operand of two zeros, and anything where one is no
+    /// number.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn narrow_better<const MAX: bool>(a: __m256, b: __m256) -> __m256 {
+        match MAX {
+            true => _mm256_and_ps(_mm256_max_ps(a, b), _mm256_max_ps(b, a)),
+            false => _mm256_or_ps(_mm256_min_ps(a, b), _mm256_min_ps(b, a)),
+        }
+    }
+
+    /// # Safety
+    /// As [`narrow_bests`]; the lines have the elements of the strip.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn narrow_strip<const V: usize, const MAX: bool>(
+        to: *mut f32,
+        lines: &[*const f32],
+        first: usize,
+    ) {
+        let [start, rest @ ..] = lines else { return };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let load = |line: *const f32, v: usize| _mm256_loadu_ps(line.add(first + v * NARROW));
+            let unordered = |a: __m256, b: __m256| _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b);
+            let (mut best, mut none) = ([_mm256_set1_ps(0.0); V], [_mm256_set1_ps(0.0); V]);
+            for v in 0..V {
+                best[v] = load(*start, v);
+                none[v] = unordered(best[v], best[v]);
+            }
+            let (pairs, last) = rest.as_chunks::<2>();
+            for &[a, b] in pairs {
+                for v in 0..V {
+                    let (a, b) = (load(a, v), load(b, v));
+                    best[v] = narrow_better::<MAX>(best[v], narrow_better::<MAX>(a, b));
+                    none[v] = _mm256_or_ps(none[v], unordered(a, b));
+                }
+            }
+            for &a in last {
+                for v in 0..V {
+                    let a = load(a, v);
+                    best[v] = narrow_better::<MAX>(best[v], a);
+                    none[v] = _mm256_or_ps(none[v], unordered(a, a));
+                }
+            }
+            let no_number = _mm256_set1_ps(f32::from_key(if MAX { i32::MAX } else { i32::MIN }));
+            for v in 0..V {
+                let value = _mm256_blendv_ps(best[v], no_number, none[v]);
+                _mm256_storeu_ps(to.add(first + v * NARROW), value);
             }
         }
     }
