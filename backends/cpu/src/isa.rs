@@ -176,10 +176,17 @@ pub(crate) fn follows_pages() -> bool {
 }
 
 /// Whether the processor is one of AMD. Virtual machines take microseconds to say so.
-#[cfg(target_arch = "x86_64")]
-fn is_of_amd() -> bool {
+pub(crate) fn is_of_amd() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    fn found() -> bool {
+        std::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fn found() -> bool {
+        false
+    }
     static AMD: OnceLock<bool> = OnceLock::new();
-    *AMD.get_or_init(|| std::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD"))
+    *AMD.get_or_init(found)
 }
 
 /// Bytes of the first cache of data; 32 KiB where the processor does not say.

@@ -13,7 +13,7 @@ use super::turned::Sheets;
 use super::windows::Windows;
 use super::{Args, coded, columns, rows};
 use crate::codegen::Rows;
-use crate::isa::follows_pages;
+use crate::isa::is_of_amd;
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
@@ -248,7 +248,7 @@ pub(super) const SHORT_ROW: u64 = 24;
 /// Rows and columns of a tile of a launch whose widest elements have so many bytes. Writes past the caches need whole lines of 64 bytes.
 /// Prefetchers of Intel follow up to 32 streams; processors of AMD write fewer and longer rows faster.
 fn tile(widest: usize) -> (usize, usize) {
-    if widest < 4 || follows_pages() {
+    if widest < 4 || is_of_amd() {
         (16, 64)
     } else {
         (32, 32)
