@@ -213,8 +213,8 @@ pub(crate) fn first_cache() -> usize {
     fn found() -> Option<usize> {
         None
     }
-    static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| found().filter(|&bytes| bytes > 0).unwrap_or(32 << 10))
+    static FIRST_CACHE: OnceLock<usize> = OnceLock::new();
+    *FIRST_CACHE.get_or_init(|| found().filter(|&bytes| bytes > 0).unwrap_or(32 << 10))
 }
 
 /// Whether the processor has AMX with tiles of bf16 and int8, and the system saves its registers.
