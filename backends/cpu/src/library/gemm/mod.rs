@@ -85,36 +85,37 @@ pub(crate) fn piece(len: usize, pieces: usize, i: usize) -> Range<usize> {
     len * i / pieces..len * (i + 1) / pieces
 }
 
-/// All that [`piece`] gives for one length, in turn and without a division for each.
+/// A length cut into pieces whose lengths differ by one at most, the longer ones first.
+#[derive(Clone, Copy)]
 struct Pieces {
-    whole: usize,
-    /// What the whole parts leave, of `pieces`.
-    rest: usize,
-    pieces: usize,
-    end: usize,
-    carry: usize,
+    count: usize,
+    length: usize,
+    longer: usize,
 }
 
 impl Pieces {
-    fn new(len: usize, pieces: usize) -> Self {
+    fn new(len: usize, count: usize) -> Self {
+        let of = count.max(1);
         Self {
-            whole: len / pieces,
-            rest: len % pieces,
-            pieces,
-            end: 0,
-            carry: 0,
+            count,
+            length: len / of,
+            longer: len % of,
         }
     }
 
-    fn next(&mut self) -> Range<usize> {
-        let start = self.end;
-        self.end += self.whole;
-        self.carry += self.rest;
-        if self.carry >= self.pieces {
-            self.carry -= self.pieces;
-            self.end += 1;
+    /// Bounds of piece `i`.
+    fn at(&self, i: usize) -> Range<usize> {
+        let start = i * self.length + i.min(self.longer);
+        start..start + self.length + usize::from(i < self.longer)
+    }
+
+    /// Pieces from `i` on that are as long.
+    fn alike(&self, i: usize) -> usize {
+        if i < self.longer {
+            self.longer - i
+        } else {
+            self.count - i
         }
-        start..self.end
     }
 }
 
@@ -133,6 +134,9 @@ enum Ahead {
 
 /// Steps of k that packing transposes at once: slices of a panel are whole groups of them.
 const STEPS: usize = 16;
+
+/// Most tiles whose sums lie beside C before they are rounded into it.
+const BESIDE: usize = 4;
 
 /// Computes the block `rows` x `cols` of C, `k` terms each, which are the first of those that `whole` has; `cols` starts at one of
 /// its panels.
@@ -156,6 +160,7 @@ pub(crate) unsafe fn block<T: Element>(
     let (mr, nr) = (kernels.tiles.packed.len(), kernels.tiles.nr);
     let (mc, nc) = (rows.len(), cols.len());
     let (tiles, panels) = (mc.div_ceil(mr), nc.div_ceil(nr));
+    let heights = Pieces::new(mc, tiles);
     // Of packed elements, of which each has `step` steps of k.
     let step = kernels.step;
     let lanes = k.div_ceil(step);
@@ -180,7 +185,7 @@ pub(crate) unsafe fn block<T: Element>(
     } else {
         0
     };
-    let tail_len = line(mr * nr);
+    let tail_len = line(BESIDE.min(tiles) * mr * nr);
     // Sums that several blocks of k add to; those of one block are rounded a tile at a time.
     let sums_len = if direct_c || k_blocks == 1 {
         0
@@ -274,30 +279,42 @@ pub(crate) unsafe fn block<T: Element>(
                 } else {
                     Ahead::Nothing
                 };
-                let mut rows_of_tiles = Pieces::new(mc, tiles);
-                let mut slices = match ahead {
-                    Ahead::Nothing => Pieces::new(0, tiles),
-                    Ahead::Copies => Pieces::new(kc, tiles),
-                    Ahead::Packs | Ahead::Whole => Pieces::new(kc.div_ceil(STEPS), tiles),
+                // Steps of k that each tile brings near.
+                let slice = match ahead {
+                    Ahead::Nothing => 0,
+                    Ahead::Copies | Ahead::Whole => kc.div_ceil(tiles),
+                    Ahead::Packs => kc.div_ceil(STEPS).div_ceil(tiles) * STEPS,
                 };
-                let mut r = rows_of_tiles.next();
-                for t in 0..tiles {
+                let mut t = 0;
+                while t < tiles {
+                    let packs_a = pack_a && p == 0;
+                    let copying = t == 0 && copies(p);
+                    let in_place = direct_c && width == nr;
+                    let last = block_of_k + 1 == k_blocks;
+                    // Nothing is done between these tiles, which are of one height.
+                    let together = if !pack_a || packs_a || copying || ahead == Ahead::Packs {
+                        1
+                    } else if in_place || !direct_c && !last {
+                        heights.alike(t)
+                    } else {
+                        heights.alike(t).min(BESIDE)
+                    };
+                    let height = heights.at(t).len();
+                    let r = heights.at(t).start..heights.at(t + together - 1).end;
                     let mut next = [Lines::NONE; 2];
-                    let below = if t + 1 < tiles { rows_of_tiles.next() } else { 0..0 };
-                    if pack_a && p == 0 {
+                    if packs_a {
                         (kernels.pack[0])(&a_tile(r.clone()));
                         if t + 1 < tiles {
-                            next[0] = a_tile(below.clone()).lines();
+                            next[0] = a_tile(heights.at(t + 1)).lines();
                         }
                     }
                     // The next panel is packed a slice at a time, after a tile that has brought the slice near.
                     let mut next_slice = None;
-                    let slice = slices.next();
-                    if !slice.is_empty() {
-                        let steps = slice.start * STEPS..kc.min(slice.end * STEPS);
+                    let steps = t * slice..kc.min((t + 1) * slice);
+                    if !steps.is_empty() {
                         match ahead {
                             Ahead::Nothing => {}
-                            Ahead::Copies => next[1] = b_panel(p + 1, slice).lines(),
+                            Ahead::Copies => next[1] = b_panel(p + 1, steps).lines(),
                             Ahead::Packs => {
                                 let panel = b_panel(p + 1, steps);
                                 next[1] = panel.lines();
@@ -318,7 +335,7 @@ pub(crate) unsafe fn block<T: Element>(
                             kernels.tiles.packed,
                             packed_a.add(r.start * kc * kernels.a_words).cast_const(),
                             1,
-                            r.len() as isize,
+                            height as isize,
                         )
                     } else {
                         (
@@ -329,26 +346,24 @@ pub(crate) unsafe fn block<T: Element>(
                         )
                     };
                     let c = c0.wrapping_offset(r.start as isize * x.c_row).wrapping_add(col);
-                    let (target, c_row) = if !direct_c && k_blocks == 1 {
-                        (tail, nr as isize)
-                    } else if !direct_c {
-                        (sums.add(r.start * panels * nr + col), (panels * nr) as isize)
-                    } else if width == nr {
+                    let (target, c_row) = if in_place {
                         (c.cast(), x.c_row)
-                    } else {
+                    } else if direct_c || k_blocks == 1 {
                         (tail, nr as isize)
+                    } else {
+                        (sums.add(r.start * panels * nr + col), (panels * nr) as isize)
                     };
-                    let accumulate = block_of_k > 0 && target != tail;
-                    let ((b, b_k), set) = if t == 0 && copies(p) {
+                    let ((b, b_k), set) = if copying {
                         (far, kernels.tiles.copying)
                     } else {
                         (near, set)
                     };
-                    let copying = t == 0 && copies(p);
-                    set[r.len() - 1](&TileArgs {
-                        rows: r.len(),
+                    set[height - 1](&TileArgs {
+                        tiles: together,
+                        rows: height,
                         kc,
                         a,
+                        a_tile: height * kc * kernels.a_words,
                         a_row,
                         a_k,
                         b,
@@ -356,23 +371,21 @@ pub(crate) unsafe fn block<T: Element>(
                         c: target,
                         c_row,
                         start,
-                        accumulate,
+                        accumulate: block_of_k > 0 && target != tail,
                         copy: if copying { packed } else { std::ptr::null_mut() },
                         next,
                     });
-                    if !direct_c {
-                        if block_of_k + 1 == k_blocks {
-                            let sums = (target.cast_const(), c_row as usize);
-                            let (top, left) = (rows.start + r.start, cols.start + col);
-                            store(kernels, x, sums, top..top + r.len(), left..left + width);
-                        }
-                    } else if target == tail {
+                    if direct_c && !in_place {
                         add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, block_of_k > 0);
+                    } else if !direct_c && last {
+                        let sums = (target.cast_const(), c_row as usize);
+                        let (top, left) = (rows.start + r.start, cols.start + col);
+                        store(kernels, x, sums, top..top + r.len(), left..left + width);
                     }
                     if let Some(panel) = &next_slice {
                         (kernels.pack[1])(panel);
                     }
-                    r = below;
+                    t += together;
                 }
             }
         }

@@ -30,7 +30,9 @@ impl<S: Copy> Strips<S> {
         kernels: &Kernels<T>,
         (a, a_row, a_col): (*const T, isize, isize),
     ) {
-        self.each(kernels, self.rows, |first, rows| {
+        let strips = self.strips(kernels);
+        for i in 0..strips.count {
+            let (first, rows) = (strips.at(i).start, strips.at(i).len());
             // SAFETY: the caller vouches for A and for the memory.
             unsafe {
                 (kernels.pack[0])(&Panel {
@@ -43,7 +45,7 @@ impl<S: Copy> Strips<S> {
                     kc: self.steps,
                 });
             }
-        });
+        }
     }
 
     /// Computes C, without gaps and as wide as the panel `b`, from the first `steps` terms: the strips that have any of the first `rows`
@@ -59,16 +61,22 @@ impl<S: Copy> Strips<S> {
         c: *mut S,
         accumulate: bool,
     ) {
-        let nr = kernels.tiles.nr;
-        self.each(kernels, rows, |first, rows| {
+        let (nr, strips) = (kernels.tiles.nr, self.strips(kernels));
+        let mut i = 0;
+        while i < strips.count && strips.at(i).start < rows {
+            let strip = strips.at(i);
+            let (first, height) = (strip.start, strip.len());
+            let tiles = strips.alike(i).min((rows - first).div_ceil(height));
             // SAFETY: the caller vouches for the operands.
             unsafe {
-                kernels.tiles.packed[rows - 1](&TileArgs {
-                    rows,
+                kernels.tiles.packed[height - 1](&TileArgs {
+                    tiles,
+                    rows: height,
                     kc: steps,
                     a: self.start.add(first * self.steps),
+                    a_tile: height * self.steps,
                     a_row: 1,
-                    a_k: rows as isize,
+                    a_k: height as isize,
                     b,
                     b_k: nr as isize,
                     c: c.add(first * nr),
@@ -79,25 +87,13 @@ impl<S: Copy> Strips<S> {
                     next: [Lines::NONE; 2],
                 });
             }
-        });
+            i += tiles;
+        }
     }
 
-    /// Each strip that has any of the first `rows` rows: its first row, and how many it has.
-    fn each<T: Element<Acc = S>>(
-        &self,
-        kernels: &Kernels<T>,
-        rows: usize,
-        mut strip: impl FnMut(usize, usize),
-    ) {
-        let strips = self.rows.div_ceil(kernels.tiles.packed.len()).max(1);
-        let mut pieces = Pieces::new(self.rows, strips);
-        loop {
-            let piece = pieces.next();
-            if piece.is_empty() || piece.start >= rows {
-                return;
-            }
-            strip(piece.start, piece.len());
-        }
+    /// The rows of each strip, of which none is empty.
+    fn strips<T: Element<Acc = S>>(&self, kernels: &Kernels<T>) -> Pieces {
+        Pieces::new(self.rows, self.rows.div_ceil(kernels.tiles.packed.len()))
     }
 }
 

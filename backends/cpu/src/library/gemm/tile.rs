@@ -26,15 +26,20 @@ impl Lines {
     };
 }
 
-/// What one micro-kernel call computes: `c[i, j] (+)= sum_l a[i, l] * b[l, j]` over a full tile. Strides in elements.
+/// What one micro-kernel call computes: `c[i, j] (+)= sum_l a[i, l] * b[l, j]` over full tiles, one below the other. Strides in elements.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct TileArgs<S> {
-    /// Rows of the tile; kernels of one height do not read it.
+    /// Tiles, at least one; kernels of another form than the packed one take one.
+    pub(crate) tiles: usize,
+    /// Rows of a tile; kernels of one height do not read it.
     pub(crate) rows: usize,
     /// Steps of the sum.
     pub(crate) kc: usize,
     /// Element `[0, 0]` of A.
     pub(crate) a: *const S,
+    /// Step from a tile of A to the next one.
+    pub(crate) a_tile: usize,
     /// Step between rows of A; the packed kernels take 1.
     pub(crate) a_row: isize,
     /// Step between columns of A; the packed kernels take the number of rows.
@@ -53,11 +58,24 @@ pub(crate) struct TileArgs<S> {
     pub(crate) accumulate: bool,
     /// Where the copying kernels put the rows of B, packed; null for the others.
     pub(crate) copy: *mut S,
-    /// What to bring near meanwhile.
+    /// What to bring near meanwhile. Each tile asks for so many runs, which go on where those of the tile before it ended.
     pub(crate) next: [Lines; 2],
 }
 
-/// A micro-kernel for one tile height.
+impl<S: Copy> TileArgs<S> {
+    /// Calls `tile` for each of the tiles alone.
+    #[inline(always)]
+    pub(super) fn each(&self, mut tile: impl FnMut(&TileArgs<S>)) {
+        let mut one = TileArgs { tiles: 1, ..*self };
+        for _ in 0..self.tiles {
+            tile(&one);
+            one.a = one.a.wrapping_add(self.a_tile);
+            one.c = one.c.wrapping_offset(self.rows as isize * self.c_row);
+        }
+    }
+}
+
+/// A micro-kernel for tiles of one height.
 pub(crate) type TileFn<S> = unsafe extern "C" fn(&TileArgs<S>);
 
 /// The micro-kernels of one accumulator type on one instruction set.
@@ -153,8 +171,8 @@ macro_rules! tile_set {
         pub(in crate::library::gemm) const $name: TileSet<<$vector as Vector>::Lane> = {
             $(#[$feature])?
             unsafe extern "C" fn kernel(t: &TileArgs<<$vector as Vector>::Lane>) {
-                // SAFETY: same contract.
-                unsafe { tile::<$vector, $nv>(t) }
+                // SAFETY: same contract, for each of the tiles.
+                t.each(|t| unsafe { tile::<$vector, $nv>(t) });
             }
             const KERNELS: &[TileFn<<$vector as Vector>::Lane>] = &[kernel as TileFn<<$vector as Vector>::Lane>; $most];
             TileSet {

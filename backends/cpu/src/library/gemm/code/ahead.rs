@@ -16,42 +16,61 @@ pub(super) mod place {
     pub(in super::super) const ROW: i32 = -16;
     /// The address, the runs and the runs of a section of the memory that is asked for.
     pub(in super::super) const LINES: [[i32; 3]; 2] = [[-24, -32, -40], [-48, -56, -64]];
+    /// The tile of A and of C, and the tiles that are left.
+    pub(in super::super) const A: i32 = -72;
+    pub(in super::super) const C: i32 = -80;
+    pub(in super::super) const TILES: i32 = -88;
 }
 
 impl Tile<'_> {
-    /// Notes the section's length and what is asked for in each.
+    /// Notes the section's length and what is asked for in each, the same for all tiles.
     pub(super) fn plan(&mut self) {
         let (count, [temp, any]) = (self.count, self.temps);
         self.asm.plain(0x8b, temp, arg(offset_of!(TileArgs<f32>, c)));
-        self.asm.plain(0x89, temp, stack(place::ROW));
+        self.asm.plain(0x89, temp, stack(place::C));
         self.asm.plain(0x33, any, Rm::Reg(any));
-        for (which, at) in place::LINES.into_iter().enumerate() {
+        for (which, [start, _, at_once]) in place::LINES.into_iter().enumerate() {
             self.asm
                 .plain(0x8b, temp, of_lines(which, offset_of!(Lines, start)));
-            self.asm.plain(0x89, temp, stack(at[0]));
+            self.asm.plain(0x89, temp, stack(start));
             self.asm
                 .plain(0x8b, temp, of_lines(which, offset_of!(Lines, runs)));
-            self.asm.plain(0x89, temp, stack(at[1]));
             self.asm.plain(0x0b, any, Rm::Reg(temp));
             self.part(temp);
-            self.asm.plain(0x89, temp, stack(at[2]));
+            self.asm.plain(0x89, temp, stack(at_once));
         }
-        // Steps of a section: whole groups, an even part of all. Without anything to ask for, all rows of C are asked for at once.
-        let (mut some, mut known) = <(Label, Label)>::default();
-        self.asm.copy(count, self.left);
+        // Steps of a section: whole groups, an even part of all, which are one section without anything to ask for.
+        let mut known = Label::default();
+        self.asm.plain(0x8b, count, arg(offset_of!(TileArgs<f32>, kc)));
         self.asm.plain(0x85, any, Rm::Reg(any));
-        self.asm.jump_if(UNEQUAL, &mut some);
-        for _ in 1..self.parts() {
-            self.fetch_c();
-        }
-        self.asm.jump(&mut known);
-        self.asm.place(&mut some);
+        self.asm.jump_if(EQUAL, &mut known);
         self.asm.small(0, Rm::Reg(count), (UNROLL - 1) as i8);
         self.asm.shift(count, false, 2);
         self.part(count);
         self.asm.shift(count, true, 2);
         self.asm.place(&mut known);
         self.asm.plain(0x89, count, stack(place::SECTION));
+    }
+
+    /// Notes what a tile asks for. Without anything but C, all its rows are asked for at once.
+    pub(super) fn begin(&mut self) {
+        let [temp, any] = self.temps;
+        self.asm.plain(0x8b, temp, stack(place::C));
+        self.asm.plain(0x89, temp, stack(place::ROW));
+        self.asm.plain(0x33, any, Rm::Reg(any));
+        for (which, [_, runs, _]) in place::LINES.into_iter().enumerate() {
+            self.asm
+                .plain(0x8b, temp, of_lines(which, offset_of!(Lines, runs)));
+            self.asm.plain(0x89, temp, stack(runs));
+            self.asm.plain(0x0b, any, Rm::Reg(temp));
+        }
+        let mut some = Label::default();
+        self.asm.plain(0x85, any, Rm::Reg(any));
+        self.asm.jump_if(UNEQUAL, &mut some);
+        for _ in 1..self.parts() {
+            self.fetch_c();
+        }
+        self.asm.place(&mut some);
     }
 
     /// Rows of C that a section asks for: with AVX2 a tile takes a quarter of the time for half of its rows.

@@ -1,4 +1,4 @@
-//! A micro-kernel as machine code: a tile of C whose sums stay in registers.
+//! A micro-kernel as machine code: tiles of C, one below the other, whose sums stay in registers.
 //!
 //! k runs in sections. Each begins with asking for rows of C and for some of the memory that is needed next, and goes on in groups of four
 //! steps; the steps that are left come at the end. Where nothing is needed next, there is one section.
@@ -36,6 +36,15 @@ const SAVED: [u8; 5] = [RBX, RBP, 12, 13, 14];
 /// Offset of a field of the arguments.
 macro_rules! arg {
     ($($field:tt)*) => { Rm::Base { base: RDI, offset: offset_of!(TileArgs<f32>, $($field)*) as i32 } };
+}
+
+fn times(base: u8, index: u8, shift: u8) -> Rm {
+    Rm::Index {
+        base,
+        index,
+        shift,
+        offset: 0,
+    }
 }
 
 /// Gives out registers.
@@ -120,11 +129,19 @@ pub(super) fn tile(asm: &mut Assembler, sum: Sum, rows: usize, vectors: usize, f
     let taken = FREE[..pick.taken].to_vec();
     let saved: Vec<u8> = SAVED.into_iter().filter(|r| taken.contains(r)).collect();
     saved.iter().for_each(|&r| tile.asm.push(r));
-    tile.addresses();
+    tile.steps_of_operands();
     tile.plan();
+    let mut next = Label::default();
+    tile.asm.place(&mut next);
+    tile.addresses();
+    tile.begin();
     tile.first();
     tile.sections();
     tile.results();
+    if form == Form::Packed {
+        tile.go_on();
+        tile.asm.jump_if(UNEQUAL, &mut next);
+    }
     tile.asm.vzeroupper();
     saved.iter().rev().for_each(|&r| tile.asm.pop(r));
     tile.asm.ret();
@@ -156,27 +173,20 @@ impl Tile<'_> {
         self.asm.shift(to, true, self.shift());
     }
 
-    fn addresses(&mut self) {
-        let ([a, far], [b_k, thrice]) = (self.a, self.b_k);
-        self.asm.plain(0x8b, self.left, arg!(kc));
-        self.asm.plain(0x8b, a, arg!(a));
-        self.asm.plain(0x8b, self.b, arg!(b));
+    /// What is the same for all tiles.
+    fn steps_of_operands(&mut self) {
+        let [b_k, thrice] = self.b_k;
         self.bytes_of(b_k, arg!(b_k));
-        let times = |base: u8, index: u8, shift: u8| Rm::Index {
-            base,
-            index,
-            shift,
-            offset: 0,
-        };
         match self.form {
-            Form::Packed => self.asm.address_of(thrice, times(b_k, b_k, 1)),
-            Form::Copying => {
+            Form::Packed => {
                 self.asm.address_of(thrice, times(b_k, b_k, 1));
-                self.asm.plain(0x8b, self.copy, arg!(copy));
-                self.asm.copy(self.ahead, thrice);
-                self.asm.shift(self.ahead, true, AHEAD_SHIFT);
-                self.asm.plain(0x03, self.ahead, Rm::Reg(self.b));
+                for (field, to) in [(arg!(a), place::A), (arg!(tiles), place::TILES)] {
+                    let temp = self.temps[0];
+                    self.asm.plain(0x8b, temp, field);
+                    self.asm.plain(0x89, temp, stack(to));
+                }
             }
+            Form::Copying => self.asm.address_of(thrice, times(b_k, b_k, 1)),
             Form::Strided => {
                 let [one, three, five, seven] = self.steps;
                 self.bytes_of(self.a_k, arg!(a_k));
@@ -192,12 +202,41 @@ impl Tile<'_> {
                 if seven != 0 {
                     self.asm.address_of(seven, times(three, one, 2));
                 }
+            }
+        }
+    }
+
+    /// Where a tile begins.
+    fn addresses(&mut self) {
+        let ([a, far], [_, thrice]) = (self.a, self.b_k);
+        self.asm.plain(0x8b, self.left, arg!(kc));
+        self.asm.plain(0x8b, self.b, arg!(b));
+        match self.form {
+            Form::Packed => self.asm.plain(0x8b, a, stack(place::A)),
+            Form::Copying => {
+                self.asm.plain(0x8b, a, arg!(a));
+                self.asm.plain(0x8b, self.copy, arg!(copy));
+                self.asm.copy(self.ahead, thrice);
+                self.asm.shift(self.ahead, true, AHEAD_SHIFT);
+                self.asm.plain(0x03, self.ahead, Rm::Reg(self.b));
+            }
+            Form::Strided => {
+                self.asm.plain(0x8b, a, arg!(a));
                 if far != 0 {
+                    let one = self.steps[0];
                     self.asm.address_of(far, times(a, one, 3));
                     self.asm.plain(0x03, far, Rm::Reg(one));
                 }
             }
         }
+    }
+
+    /// Goes on to the next tile; equal if there is none.
+    fn go_on(&mut self) {
+        let temp = self.temps[0];
+        self.bytes_of(temp, arg!(a_tile));
+        self.asm.plain(0x01, temp, stack(place::A));
+        self.asm.small(5, stack(place::TILES), 1);
     }
 
     /// What sums begin with.
@@ -410,7 +449,7 @@ impl Tile<'_> {
 
     fn results(&mut self) {
         let (c, step) = (self.temps[0], self.temps[1]);
-        self.asm.plain(0x8b, c, arg!(c));
+        self.asm.plain(0x8b, c, stack(place::C));
         self.bytes_of(step, arg!(c_row));
         let (mut plain, mut end) = <(Label, Label)>::default();
         self.asm.compare_byte(arg!(accumulate), 0);
@@ -434,5 +473,6 @@ impl Tile<'_> {
             }
         }
         self.asm.place(&mut end);
+        self.asm.plain(0x89, c, stack(place::C));
     }
 }

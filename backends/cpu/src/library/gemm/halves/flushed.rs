@@ -91,16 +91,18 @@ macro_rules! flushed_set {
         pub(super) const $name: TileSet<f32> = {
             #[target_feature(enable = $feature)]
             unsafe extern "C" fn kernel(t: &TileArgs<f32>) {
-                let mut sums = [[0.0_f32; $width]; $most];
-                // SAFETY: the caller's tile; what is read behind rows of A is room that packing has.
-                unsafe { $sums(t, &mut sums) };
-                for (i, sums) in sums.iter().enumerate().take(t.rows) {
-                    // SAFETY: C has this row of the tile.
-                    let c = unsafe { &mut *t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>() };
-                    for (c, sum) in c.iter_mut().zip(sums) {
-                        *c = if t.accumulate { *c + sum } else { *sum };
+                t.each(|t| {
+                    let mut sums = [[0.0_f32; $width]; $most];
+                    // SAFETY: the caller's tile; what is read behind rows of A is room that packing has.
+                    unsafe { $sums(t, &mut sums) };
+                    for (i, sums) in sums.iter().enumerate().take(t.rows) {
+                        // SAFETY: C has this row of the tile.
+                        let c = unsafe { &mut *t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>() };
+                        for (c, sum) in c.iter_mut().zip(sums) {
+                            *c = if t.accumulate { *c + sum } else { *sum };
+                        }
                     }
-                }
+                });
             }
             const KERNELS: &[TileFn<f32>] = &[kernel as TileFn<f32>; $most];
             TileSet {
