@@ -3,7 +3,7 @@
 //! The bits of C depend on the shape of one matrix and its strides, never on the instruction set or the number of threads
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
-use super::gemm::{self, Kernels, Operands, Scratch, Whole, piece};
+use super::gemm::{self, Kernels, Operands, Scratch, Stored, Whole, piece};
 use super::gemv::{VectorKernel, VectorProduct};
 use crate::isa::Isa;
 use std::ops::Range;
@@ -133,7 +133,7 @@ pub unsafe fn matmul(
 ) {
     // SAFETY: same contract.
     unsafe {
-        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue, BEFORE))
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue, Before::of::<T>()))
     }
 }
 
@@ -227,10 +227,15 @@ struct Before {
     most: usize,
 }
 
-const BEFORE: Before = Before {
-    blocks: 2,
-    most: 1 << 21,
-};
+impl Before {
+    /// Elements that change as they are packed cost more than those that are copied.
+    const fn of<T: Stored>() -> Before {
+        Before {
+            blocks: if T::DIRECT { 2 } else { 1 },
+            most: 1 << 21,
+        }
+    }
+}
 
 /// The products of a launch, or some of their batches and columns, as the kernels see them.
 struct Product<'a, T: VectorProduct> {

@@ -135,14 +135,15 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
     let b: Vec<T> = (0..p.batch * lb.2).map(|_| T::random(rng)).collect();
     let filler = T::narrow(T::random(rng).widen());
     let mut results = Vec::new();
+    let before = Before::of::<T>();
     let ways = [
-        (1, false, true, BEFORE),
-        (2, false, true, BEFORE),
-        (5, false, false, BEFORE),
-        (1, true, false, BEFORE),
-        (3, true, true, BEFORE),
+        (1, false, true, before),
+        (2, false, true, before),
+        (5, false, false, before),
+        (1, true, false, before),
+        (3, true, true, before),
         (1, false, false, STRIPES),
-        (3, false, true, Before { blocks: 0, ..BEFORE }),
+        (3, false, true, Before { blocks: 0, ..before }),
         (3, false, true, STRIPES),
     ];
     for (isa, (threads, packed, codegen, before)) in isas().flat_map(|isa| ways.map(|way| (isa, way))) {

@@ -2,7 +2,7 @@
 
 use super::{Rng, STRIPES, Threads, at, isas, layout};
 use crate::library::gemm::{self, Byte, Signs, Way};
-use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
 
 /// What the element is.
 fn value(byte: Byte, signed: bool) -> i32 {
@@ -53,10 +53,10 @@ fn one_case(rng: &mut Rng, p: Problem) {
             // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
             unsafe { gemm::pack_whole(&both[0], (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
             for (threads, packed, before) in [
-                (1, false, BEFORE),
-                (3, false, BEFORE),
-                (1, true, BEFORE),
-                (3, true, BEFORE),
+                (1, false, Before::of::<Byte>()),
+                (3, false, Before::of::<Byte>()),
+                (1, true, Before::of::<Byte>()),
+                (3, true, Before::of::<Byte>()),
                 (1, false, STRIPES),
                 (3, false, STRIPES),
             ] {

@@ -1,7 +1,7 @@
 //! No element beside an operand is read or written: each lies between pages that may not be touched, once at either end.
 
 use super::{Case, Rng, STRIPES, Threads, isas};
-use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
 use half::bf16;
 use std::ptr::null_mut;
 
@@ -82,7 +82,7 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
             // SAFETY: the steps stay inside the operands; the machine has the instruction set.
             unsafe {
                 let one = &Threads(1);
-                for before in [STRIPES, BEFORE] {
+                for before in [STRIPES, Before::of::<T>()] {
                     typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, one, None, before);
                 }
             };

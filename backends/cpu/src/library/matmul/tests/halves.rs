@@ -2,7 +2,7 @@
 
 use super::{Rng, STRIPES, Threads, at, isas, layout, matrix, matrix_mut};
 use crate::library::gemm::{self, Wide, piece};
-use crate::library::matmul::{BEFORE, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
 use half::bf16;
 
 /// 0 with the sign of a number below the least normal one.
@@ -101,8 +101,8 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
         // SAFETY: B reaches `k` rows of `n` columns, and `whole` has the length that it takes packed.
         unsafe { gemm::pack_whole(&kernels, (b.as_ptr(), lb.0, lb.1), p.k, p.n, whole.as_mut_ptr()) };
         let forms = [
-            (std::ptr::null(), BEFORE),
-            (whole.as_ptr().cast(), BEFORE),
+            (std::ptr::null(), Before::of::<bf16>()),
+            (whole.as_ptr().cast(), Before::of::<bf16>()),
             (std::ptr::null(), STRIPES),
         ];
         for (packed, before) in forms {
@@ -182,7 +182,19 @@ fn products_by_amx_are_rounded_sums() {
             let (p, kernels) = (Problem { batch: 1, m, n, k }, [gemm::by_amx::<bf16>(); 2]);
             let (left, right) = (matrix(&a, k), matrix(&b, n));
             // SAFETY: the vectors have the extents; the machine has these instructions.
-            unsafe { typed::<bf16>(isa, kernels, &p, left, right, out, &Threads(2), None, BEFORE) };
+            unsafe {
+                typed::<bf16>(
+                    isa,
+                    kernels,
+                    &p,
+                    left,
+                    right,
+                    out,
+                    &Threads(2),
+                    None,
+                    Before::of::<bf16>(),
+                )
+            };
             for (at, got) in c.iter().enumerate() {
                 let (i, j) = (at / n, at % n);
                 let column: Vec<bf16> = (0..k).map(|l| b[l * n + j]).collect();
