@@ -9,6 +9,7 @@ mod operands;
 mod outer;
 mod packed;
 mod planes;
+mod product;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -109,6 +110,10 @@ impl ConvKernel {
         // SAFETY: the caller vouches for the operands, and each routine was asked whether the launch suits it.
         unsafe {
             let done = self.launch(args).is_some_and(|launch| {
+                if let Some(product) = self.product(&launch) {
+                    self.multiply(&product, args, parallel);
+                    return true;
+                }
                 by_word!(self, &launch, kernels =>
                     self.typed(&kernels, &launch, args, prepared, parallel), false)
             });

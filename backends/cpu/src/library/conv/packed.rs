@@ -20,6 +20,9 @@ impl ConvKernel {
             return None;
         }
         let launch = self.launch(args)?;
+        if self.product(&launch).is_some() {
+            return None;
+        }
         let (kind, width, bytes) = by_word!(self, &launch, kernels => form(&kernels, &launch)?, return None);
         let (sizes, w) = (&launch.sizes, &launch.weights);
         let counts = [kind, width, sizes.groups, sizes.rows, sizes.channels];

@@ -5,6 +5,7 @@ mod beside;
 mod bytes;
 mod fast;
 mod padding;
+mod product;
 mod tiles;
 
 use super::forward::{self, winograd};

@@ -43,7 +43,7 @@ use std::ops::Range;
 use tile::{Lines, TileArgs};
 
 /// Longest block of k. Each block passes over C once more; a panel of B need not fit in L1, as the sums hide what L2 takes.
-const KC: usize = 512;
+pub(in crate::library) const KC: usize = 512;
 /// Rows of A that stay in L2, packed, where blocks of k are longest.
 const ROWS: usize = 336;
 /// Most rows of a block where they are shorter.

@@ -1,0 +1,240 @@
+//! Convolutions of one tap against the chain of multiply-adds that each of their sums is.
+
+use super::{Threads, ways};
+use crate::exec::{Arg, Args};
+use crate::isa::Isa;
+use crate::library::conv::{ConvKernel, Direction};
+use crate::parallel::{Parallel, Serial};
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, Role, ScalarOp};
+use thalweg_hal::library::{Conv, LibraryOp};
+
+/// Samples, groups, rows and channels of a group, and places along the axes there are.
+struct Case {
+    sizes: [usize; 4],
+    places: &'static [usize],
+    /// Whether channels are neighbours, in place of places.
+    last: bool,
+    direction: Direction,
+    /// Elements of a line that are there but not used.
+    gap: usize,
+}
+
+/// `max(sum + residual * scale of the row, 0)`.
+fn epilogue(rank: u32) -> Kernel {
+    let mut kernel = Kernel::new("epilogue", rank, 0);
+    let mut param = |role, access| kernel.param(DType::F32, role, Level::Row, access);
+    let sum = param(Role::In, Access::Contiguous);
+    let further = [Access::Contiguous, Access::Strided].map(|access| param(Role::In, access));
+    let out = param(Role::Out, Access::Contiguous);
+    let [sum, residual, scale] = [sum, further[0], further[1]].map(|param| kernel.load(param));
+    let zero = kernel.const_f32(0.0);
+    let scaled = kernel.op(ScalarOp::Mul, &[residual, scale]);
+    let added = kernel.op(ScalarOp::Add, &[sum, scaled]);
+    let value = kernel.op(ScalarOp::Max, &[added, zero]);
+    kernel.store(out, value);
+    kernel
+}
+
+/// Strides of samples, groups, channels and places.
+fn strides(groups: usize, channels: usize, places: &[usize], gap: usize, last: bool) -> Vec<i64> {
+    let all = groups * channels;
+    let mut of_places = vec![if last { all } else { 1 }];
+    for (i, &count) in places.iter().enumerate().skip(1).rev() {
+        let gap = if i == places.len() - 1 { gap } else { 0 };
+        of_places.insert(0, of_places[0] * (count + gap));
+    }
+    let plane = of_places[0] * places[0] + usize::from(places.len() == 1) * gap * of_places[0];
+    let mut strides = match last {
+        true => vec![plane, channels, 1],
+        false => vec![all * plane, channels * plane, plane],
+    };
+    strides.extend(of_places);
+    strides.into_iter().map(|stride| stride as i64).collect()
+}
+
+fn number(seed: usize, i: usize) -> f32 {
+    ((i * 37 + seed * 101) as f32).sin()
+}
+
+fn numbers(seed: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|i| number(seed, i)).collect()
+}
+
+fn index(mut at: usize, extents: &[usize]) -> Vec<i64> {
+    let mut index = vec![0; extents.len()];
+    for (axis, &extent) in extents.iter().enumerate().rev() {
+        (index[axis], at) = ((at % extent) as i64, at / extent);
+    }
+    index
+}
+
+fn dot(a: &[i64], b: &[i64]) -> usize {
+    a.iter().zip(b).map(|(a, b)| a * b).sum::<i64>() as usize
+}
+
+impl Case {
+    fn kernel(&self, (isa, codegen): (Isa, bool), with_epilogue: bool) -> ConvKernel {
+        let of_axes = std::array::from_fn(|axis| i64::from(axis < self.places.len()));
+        let op = Conv {
+            spatial: self.places.len() as u32,
+            stride: of_axes,
+            dilation: of_axes,
+            padding: [0; 3],
+            operands: [DType::F32; 2],
+            accumulate: DType::F32,
+            output: DType::F32,
+            fast: false,
+            epilogue: with_epilogue.then(|| epilogue(3 + self.places.len() as u32)),
+        };
+        let library = match self.direction {
+            Direction::Forward => LibraryOp::Conv(op.clone()),
+            _ => LibraryOp::ConvGradInput(op.clone()),
+        };
+        ConvKernel::compile(&library, &op, self.direction, (isa, codegen)).unwrap()
+    }
+
+    /// Compares every element of the result; whether the launch was a product.
+    fn check(&self, way: (Isa, bool), parallel: &dyn Parallel, with_epilogue: bool) -> bool {
+        let ([samples, groups, rows, channels], places, r) = (self.sizes, self.places, self.places.len());
+        let of_x = strides(groups, channels, places, self.gap, self.last);
+        let of_y = strides(groups, rows, places, self.gap, self.last);
+        // Weights are [rows, channels] forward and [channels, rows] backward.
+        let of_w = match self.direction {
+            Direction::Forward => [rows * channels, channels, 1],
+            _ => [rows * channels, 1, rows],
+        }
+        .map(|stride| stride as i64);
+        let room =
+            |strides: &[i64], all: usize| samples * (strides[0] as usize).max(all * strides[3] as usize);
+        let (mut x, mut w) = (
+            numbers(1, room(&of_x, groups * channels)),
+            numbers(2, groups * rows * channels),
+        );
+        let outer: Vec<usize> = [samples, groups, rows]
+            .into_iter()
+            .chain(places.iter().copied())
+            .collect();
+        let count = outer.iter().product::<usize>();
+        let (mut residual, mut scale) = (numbers(3, count), numbers(4, groups * rows));
+        let mut y = vec![f32::NAN; room(&of_y, groups * rows)];
+        let extents: Vec<u64> = (outer.iter().copied())
+            .chain([channels])
+            .chain(places.iter().map(|_| 1))
+            .map(|extent| extent as u64)
+            .collect();
+        let zeros = vec![0; r];
+        let first = [&of_x[..2], &[0], &zeros, &of_x[2..3], &zeros].concat();
+        let second = [&[0], &of_w[..2], &zeros, &of_w[2..], &zeros].concat();
+        let reach = 1 + dot(&of_x[3..], &index(places.iter().product::<usize>() - 1, places));
+        let mut scalars: Vec<u64> = places.iter().map(|&count| count as u64).collect();
+        scalars.extend(of_x[3..].iter().map(|&stride| stride as u64));
+        let by_row = [&[0, rows as i64, 1], &zeros[..]].concat();
+        let arg = |data: &mut [f32], strides| Arg {
+            ptr: data.as_mut_ptr().cast(),
+            strides,
+            gather_stride: 0,
+            gather_extent: 0,
+        };
+        let mut args = vec![
+            Arg {
+                gather_stride: 1,
+                gather_extent: reach as u64,
+                ..arg(&mut x, &first)
+            },
+            arg(&mut w, &second),
+        ];
+        if with_epilogue {
+            args.extend([arg(&mut residual, &[]), arg(&mut scale, &by_row)]);
+        }
+        args.push(arg(&mut y, &of_y));
+        let args = Args {
+            extents: &extents,
+            args: &args,
+            scalars: &scalars,
+        };
+        let kernel = self.kernel(way, with_epilogue);
+        let is_product = kernel.product(&kernel.launch(&args).unwrap()).is_some();
+        // SAFETY: the vectors have the elements that extents and strides reach.
+        unsafe { kernel.run(&args, std::ptr::null(), parallel) };
+        for at in 0..count {
+            let index = index(at, &outer);
+            let (group, row) = (index[1] as usize, index[2] as usize);
+            let from = [&index[..2], &[0], &index[3..]].concat();
+            let mut expected = 0.0_f32;
+            for channel in 0..channels {
+                let weight = dot(&of_w, &[group as i64, row as i64, channel as i64]);
+                expected = w[weight].mul_add(x[dot(&of_x, &from) + channel * of_x[2] as usize], expected);
+            }
+            if with_epilogue {
+                expected = (expected + residual[at] * scale[group * rows + row]).max(0.0);
+            }
+            let found = y[dot(&of_y, &index)];
+            assert_eq!(
+                found.to_bits(),
+                expected.to_bits(),
+                "{way:?} {:?} {index:?}",
+                self.sizes
+            );
+        }
+        is_product
+    }
+}
+
+#[test]
+fn one_tap_is_a_product_with_the_same_chains() {
+    let case = |sizes, places, direction| Case {
+        sizes,
+        places,
+        last: false,
+        direction,
+        gap: 0,
+    };
+    let cases = [
+        case([3, 1, 37, 19], &[12, 13], Direction::Forward),
+        case([2, 1, 33, 40], &[9, 15], Direction::GradInput),
+        case([1, 3, 16, 9], &[200], Direction::Forward),
+        case([1, 1, 2, 512], &[3, 5, 11], Direction::Forward),
+        case([1, 2, 15, 1], &[2, 8, 9], Direction::GradInput),
+        case([1, 1, 400, 3], &[7, 160], Direction::Forward),
+    ];
+    for way in ways() {
+        for case in &cases {
+            for with_epilogue in [false, true] {
+                assert!(case.check(way, &Serial, with_epilogue));
+                assert!(case.check(way, &Threads(3), with_epilogue));
+            }
+        }
+    }
+}
+
+/// Channels that are neighbours, lines with gaps, longer chains, few places, one row, and both samples and groups.
+#[test]
+fn others_have_the_same_chains() {
+    let case = |sizes, places| Case {
+        sizes,
+        places,
+        last: false,
+        direction: Direction::Forward,
+        gap: 0,
+    };
+    let cases = [
+        Case {
+            last: true,
+            ..case([2, 1, 32, 40], &[12, 12])
+        },
+        Case {
+            gap: 3,
+            ..case([2, 1, 32, 40], &[12, 12])
+        },
+        case([1, 1, 20, 513], &[150]),
+        case([2, 1, 20, 24], &[11, 11]),
+        case([2, 1, 1, 24], &[12, 12]),
+        case([2, 2, 20, 24], &[12, 12]),
+    ];
+    for way in ways() {
+        for case in &cases {
+            assert!(!case.check(way, &Threads(3), true));
+        }
+    }
+}
