@@ -1,9 +1,9 @@
-//! Convolutions of one tap on neighbouring places: products of matrices, whose columns are places.
+//! Convolutions of one tap: products of matrices, whose columns are neighbouring places, or channels where these are neighbours.
 //!
 //! Each sum is one chain over the channels, as in every other form, if one block of k has them all.
 
 use super::forward::Finished;
-use super::geometry::{AXES, Block};
+use super::geometry::{AXES, Block, Window};
 use super::{ConvKernel, Direction, Launch, finish};
 use crate::exec::Args;
 use crate::library::epilogue::row_major;
@@ -14,76 +14,129 @@ use std::ops::Range;
 
 /// Fewest places of a sample: with fewer, those that fill up the last registers cost more than the other forms lose.
 const LEAST: usize = 128;
+/// Fewest places of all samples where channels are neighbours: weights are packed for each launch.
+const LEAST_LAST: usize = 2048;
+/// How many times as many channels the result must have there: each element of x is packed, for all of them.
+const WIDER: usize = 2;
+/// The channels of a result's place are a multiple of this, or many: others would leave lanes idle.
+const LANES: usize = 32;
+const MANY: usize = 4 * LANES;
 
-/// A product for each sample, or each group.
+/// A product for each sample or each group.
 pub(super) struct Product {
     dtype: MatDType,
     problem: Problem,
-    weights: MatRef,
-    gathered: MatRef,
+    a: MatRef,
+    b: MatRef,
     result: MatMut,
-    /// Whether groups are the batches.
-    by_group: bool,
-    /// Places along each axis.
+    form: Form,
+    /// Places of a sample along each axis.
     counts: [usize; AXES],
 }
 
+/// What the rows, the columns and the batches of a product are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Channels, places, and samples.
+    Samples,
+    /// Channels, places, and groups of one sample.
+    Groups,
+    /// Places of all samples, channels, and groups.
+    Last,
+}
+
 impl ConvKernel {
-    /// The product that a launch is, if it is one.
+    /// The product that a launch is, if it is one and that is the fastest form.
     pub(super) fn product(&self, launch: &Launch) -> Option<Product> {
         let (sizes, counts) = (&launch.sizes, launch.windows.map(|window| window.output));
         let (x, w, y) = (&launch.gathered, &launch.weights, &launch.rows);
         let places = counts.iter().product::<usize>();
-        let is_plain = |window: &super::Window| {
+        let is_plain = |window: &Window| {
             window.taps == 1 && window.stride == 1 && window.padding == 0 && window.input == window.output
         };
+        let suits = self.direction != Direction::GradWeight
+            && launch.windows.iter().all(is_plain)
+            && (1..=KC).contains(&sizes.channels)
+            && sizes.rows > 1;
+        if !suits {
+            return None;
+        }
+        let form = if follow(counts, x.spatial, 1) && follow(counts, y.spatial, 1) {
+            match (sizes.samples, sizes.groups) {
+                _ if places < LEAST => return None,
+                (1, _) => Form::Groups,
+                (_, 1) => Form::Samples,
+                _ => return None,
+            }
+        } else {
+            let dense = |sample: isize, spatial: [isize; AXES]| {
+                follow(counts, spatial, spatial[AXES - 1])
+                    && (sizes.samples == 1 || sample == places as isize * spatial[AXES - 1])
+            };
+            let pays = sizes.samples * places >= LEAST_LAST
+                && sizes.rows >= WIDER * sizes.channels
+                && (sizes.rows.is_multiple_of(LANES) || sizes.rows >= MANY)
+                && (x.channel, y.row) == (1, 1);
+            if !(pays && dense(x.sample, x.spatial) && dense(y.sample, y.spatial)) {
+                return None;
+            }
+            Form::Last
+        };
+        let (batch, m, n) = match form {
+            Form::Samples => (sizes.samples, sizes.rows, places),
+            Form::Groups => (sizes.groups, sizes.rows, places),
+            Form::Last => (sizes.groups, sizes.samples * places, sizes.rows),
+        };
+        let by_sample = form == Form::Samples;
+        let of = |ptr: *const u8, batch_stride, row_stride, col_stride| MatRef {
+            ptr,
+            batch_stride,
+            row_stride,
+            col_stride,
+            packed: std::ptr::null(),
+        };
+        let w_batch = if by_sample { 0 } else { w.group };
+        let x_batch = if by_sample { x.sample } else { x.group };
+        let (a, b, [row_stride, col_stride], signs): (_, _, _, fn(Signs) -> Signs) = match form {
+            Form::Last => (
+                of(x.ptr, x_batch, x.spatial[AXES - 1], 1),
+                of(w.ptr, w_batch, w.channel, w.row),
+                [y.spatial[AXES - 1], 1],
+                |signs| signs,
+            ),
+            _ => (
+                of(w.ptr, w_batch, w.row, w.channel),
+                of(x.ptr, x_batch, x.channel, 1),
+                [y.row, 1],
+                |signs| Signs {
+                    a: signs.b,
+                    b: signs.a,
+                },
+            ),
+        };
         let dtype = match self.dtype {
-            MatDType::Bytes(signs) => MatDType::Bytes(Signs {
-                a: signs.b,
-                b: signs.a,
-            }),
+            MatDType::Bytes(of) => MatDType::Bytes(signs(of)),
             of @ (MatDType::F32 | MatDType::F64 | MatDType::I32 | MatDType::I64) => of,
             // Products may sum pairs of these.
             _ => return None,
         };
-        let by_group = sizes.samples == 1;
-        let suits = self.direction != Direction::GradWeight
-            && launch.windows.iter().all(is_plain)
-            && follow(counts, x.spatial)
-            && follow(counts, y.spatial)
-            && (by_group || sizes.groups == 1)
-            && (1..=KC).contains(&sizes.channels)
-            && sizes.rows > 1
-            && places >= LEAST;
-        suits.then(|| Product {
+        Some(Product {
             dtype,
             problem: Problem {
-                batch: sizes.samples * sizes.groups,
-                m: sizes.rows,
-                n: places,
+                batch,
+                m,
+                n,
                 k: sizes.channels,
             },
-            weights: MatRef {
-                ptr: w.ptr,
-                batch_stride: if by_group { w.group } else { 0 },
-                row_stride: w.row,
-                col_stride: w.channel,
-                packed: std::ptr::null(),
-            },
-            gathered: MatRef {
-                ptr: x.ptr,
-                batch_stride: if by_group { x.group } else { x.sample },
-                row_stride: x.channel,
-                col_stride: 1,
-                packed: std::ptr::null(),
-            },
+            a,
+            b,
             result: MatMut {
                 ptr: y.ptr,
-                batch_stride: if by_group { y.group } else { y.sample },
-                row_stride: y.row,
-                col_stride: 1,
+                batch_stride: if by_sample { y.sample } else { y.group },
+                row_stride,
+                col_stride,
             },
-            by_group,
+            form,
             counts,
         })
     }
@@ -101,17 +154,31 @@ impl ConvKernel {
         };
         let bound = (self.epilogue.as_ref()).map(|map| map.bind(result, &strides, *out, further, scalars));
         let blockwise = bound.as_ref().filter(|bound| !bound.is_whole());
-        let &Product { by_group, counts, .. } = product;
-        let done = |batch: usize, rows: Range<usize>, places: Range<usize>| {
-            let (sample, group) = if by_group { (0, batch) } else { (batch, 0) };
-            for block in blocks(counts, places) {
-                let done = Finished {
-                    sample,
-                    groups: group..group + 1,
-                    rows: rows.clone(),
-                    block,
-                };
-                finish(blockwise, spatial, &done);
+        let &Product { form, counts, .. } = product;
+        let done = |batch: usize, rows: Range<usize>, columns: Range<usize>| {
+            let (channels, mut places) = match form {
+                Form::Last => (columns, rows),
+                Form::Samples | Form::Groups => (rows, columns),
+            };
+            let of_sample = counts.iter().product::<usize>();
+            let (mut sample, group) = match form {
+                Form::Samples => (batch, 0),
+                Form::Groups | Form::Last => (0, batch),
+            };
+            while !places.is_empty() {
+                sample += places.start / of_sample;
+                let start = places.start % of_sample;
+                let end = of_sample.min(start + places.len());
+                for block in blocks(counts, start..end) {
+                    let done = Finished {
+                        sample,
+                        groups: group..group + 1,
+                        rows: channels.clone(),
+                        block,
+                    };
+                    finish(blockwise, spatial, &done);
+                }
+                places = end..start + places.len();
             }
         };
         // SAFETY: the caller's contract.
@@ -120,8 +187,8 @@ impl ConvKernel {
                 (self.isa, self.codegen),
                 product.dtype,
                 &product.problem,
-                product.weights,
-                product.gathered,
+                product.a,
+                product.b,
                 product.result,
                 parallel,
                 blockwise.is_some().then_some(&done),
@@ -133,9 +200,8 @@ impl ConvKernel {
     }
 }
 
-/// Whether places with these strides follow one another in memory.
-fn follow(counts: [usize; AXES], strides: [isize; AXES]) -> bool {
-    let mut next = 1;
+/// Whether places with these strides follow one another in memory, so many elements apart.
+fn follow(counts: [usize; AXES], strides: [isize; AXES], mut next: isize) -> bool {
     counts.iter().zip(strides).rev().all(|(&count, stride)| {
         let follows = count == 1 || stride == next;
         next *= count as isize;
@@ -189,12 +255,14 @@ mod tests {
     #[test]
     fn lines_with_gaps_do_not_follow() {
         assert!(
-            follow([1, 7, 9], [0, 9, 1]) && follow([2, 7, 9], [63, 9, 1]) && follow([2, 1, 9], [9, 5, 1])
+            follow([1, 7, 9], [0, 9, 1], 1)
+                && follow([2, 7, 9], [63, 9, 1], 1)
+                && follow([2, 1, 9], [9, 5, 1], 1)
         );
         assert!(
-            !follow([1, 7, 9], [0, 10, 1])
-                && !follow([2, 7, 9], [64, 9, 1])
-                && !follow([1, 7, 9], [0, 18, 2])
+            !follow([1, 7, 9], [0, 10, 1], 1)
+                && !follow([2, 7, 9], [64, 9, 1], 1)
+                && !follow([1, 7, 9], [0, 18, 2], 1)
         );
     }
 }

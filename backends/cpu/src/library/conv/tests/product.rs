@@ -197,6 +197,14 @@ fn one_tap_is_a_product_with_the_same_chains() {
         case([1, 1, 2, 512], &[3, 5, 11], Direction::Forward),
         case([1, 2, 15, 1], &[2, 8, 9], Direction::GradInput),
         case([1, 1, 400, 3], &[7, 160], Direction::Forward),
+        Case {
+            last: true,
+            ..case([3, 1, 32, 9], &[27, 26], Direction::Forward)
+        },
+        Case {
+            last: true,
+            ..case([1, 2, 130, 5], &[13, 14, 12], Direction::GradInput)
+        },
     ];
     for way in ways() {
         for case in &cases {
@@ -208,7 +216,7 @@ fn one_tap_is_a_product_with_the_same_chains() {
     }
 }
 
-/// Channels that are neighbours, lines with gaps, longer chains, few places, one row, and both samples and groups.
+/// Few places whose channels are neighbours, and channels that fill no vectors or are not more than before, lines with gaps, longer chains, few places, one row, and both samples and groups.
 #[test]
 fn others_have_the_same_chains() {
     let case = |sizes, places| Case {
@@ -224,8 +232,21 @@ fn others_have_the_same_chains() {
             ..case([2, 1, 32, 40], &[12, 12])
         },
         Case {
+            last: true,
+            ..case([1, 1, 40, 3], &[50, 50])
+        },
+        Case {
+            last: true,
+            ..case([1, 1, 32, 17], &[50, 50])
+        },
+        Case {
             gap: 3,
             ..case([2, 1, 32, 40], &[12, 12])
+        },
+        Case {
+            last: true,
+            gap: 3,
+            ..case([1, 1, 32, 3], &[50, 50])
         },
         case([1, 1, 20, 513], &[150]),
         case([2, 1, 20, 24], &[11, 11]),
