@@ -11,6 +11,8 @@ pub enum Limit {
     Bytes(f64),
     /// Floating-point operations.
     Flops(f64),
+    /// Floating-point operations, and bytes read and written: what takes longer.
+    FlopsOrBytes(f64, f64),
     /// Operations on integers of 8 bits that are summed in 32.
     Dots(f64),
     /// Operations on numbers of bf16 that are summed in f32.

@@ -205,10 +205,10 @@ fn conv(
     let products = (samples * groups * co * ci) as f64 * (out * out * taps * taps) as f64;
     Ok(Case {
         name,
-        // Nine products for an element that is read and one that is written take less than both do.
+        // Depthwise, an element is read and one is written for a few products.
         limit: match (co * ci, bytes) {
             (1, true) => Limit::Bytes((x_len + w_len + 4 * y_len) as f64),
-            (1, false) => Limit::Bytes(4.0 * (x_len + w_len + y_len) as f64),
+            (1, false) => Limit::FlopsOrBytes(2.0 * products, 4.0 * (x_len + w_len + y_len) as f64),
             (_, true) => Limit::Dots(2.0 * products),
             (_, false) => Limit::Flops(2.0 * products),
         },

@@ -374,6 +374,9 @@ fn measure(
     let probe = || match case.limit {
         Limit::Bytes(bytes) => reading(far, bytes, threads),
         Limit::Flops(operations) => operations / flops(threads),
+        Limit::FlopsOrBytes(operations, bytes) => {
+            (operations / flops(threads)).max(reading(far, bytes, threads))
+        }
         Limit::Dots(operations) => operations / dots(threads),
         Limit::HalfDots(operations) => operations / half_dots(threads),
         Limit::HalfSquares(operations) => operations / half_squares(threads),
