@@ -189,7 +189,7 @@ fn row(case: &mut Case, machine: &Machine, options: &Options) -> thalweg::Result
         // Memory of all nodes, where pieces run beside their data.
         let nodes = cores.div_ceil(options.node) as f64;
         let floor = match case.limit {
-            Limit::Bytes(bytes) => bytes / (options.bandwidth * nodes),
+            Limit::Bytes(bytes) | Limit::FlopsOrBytes(_, bytes) => bytes / (options.bandwidth * nodes),
             Limit::Flops(_) | Limit::Dots(_) | Limit::HalfDots(_) | Limit::HalfSquares(_) => 0.0,
         };
         let times =
