@@ -157,7 +157,7 @@ impl Case {
         let is_product = kernel.product(&kernel.launch(&args).unwrap()).is_some();
         // SAFETY: the vectors have the elements that extents and strides reach.
         unsafe { kernel.run(&args, std::ptr::null(), parallel) };
-        for at in 0..count {
+        for (at, residual) in residual.iter().enumerate() {
             let index = index(at, &outer);
             let (group, row) = (index[1] as usize, index[2] as usize);
             let from = [&index[..2], &[0], &index[3..]].concat();
@@ -167,7 +167,7 @@ impl Case {
                 expected = w[weight].mul_add(x[dot(&of_x, &from) + channel * of_x[2] as usize], expected);
             }
             if with_epilogue {
-                expected = (expected + residual[at] * scale[group * rows + row]).max(0.0);
+                expected = (expected + residual * scale[group * rows + row]).max(0.0);
             }
             let found = y[dot(&of_y, &index)];
             assert_eq!(
