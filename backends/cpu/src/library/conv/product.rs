@@ -50,7 +50,6 @@ impl ConvKernel {
     pub(super) fn product(&self, launch: &Launch) -> Option<Product> {
         let (sizes, counts) = (&launch.sizes, launch.windows.map(|window| window.output));
         let (x, w, y) = (&launch.gathered, &launch.weights, &launch.rows);
-        let places = counts.iter().product::<usize>();
         let is_plain = |window: &Window| {
             window.taps == 1 && window.stride == 1 && window.padding == 0 && window.input == window.output
         };
@@ -61,6 +60,7 @@ impl ConvKernel {
         if !suits {
             return None;
         }
+        let places = counts.iter().product::<usize>();
         let form = if follow(counts, x.spatial, 1) && follow(counts, y.spatial, 1) {
             match (sizes.samples, sizes.groups) {
                 _ if places < LEAST => return None,

@@ -74,16 +74,21 @@ fn dot(a: &[i64], b: &[i64]) -> usize {
 }
 
 impl Case {
-    fn kernel(&self, (isa, codegen): (Isa, bool), with_epilogue: bool) -> ConvKernel {
+    fn kernel(
+        &self,
+        (isa, codegen): (Isa, bool),
+        [x, w, sums]: [DType; 3],
+        with_epilogue: bool,
+    ) -> ConvKernel {
         let of_axes = std::array::from_fn(|axis| i64::from(axis < self.places.len()));
         let op = Conv {
             spatial: self.places.len() as u32,
             stride: of_axes,
             dilation: of_axes,
             padding: [0; 3],
-            operands: [DType::F32; 2],
-            accumulate: DType::F32,
-            output: DType::F32,
+            operands: [x, w],
+            accumulate: sums,
+            output: sums,
             fast: false,
             epilogue: with_epilogue.then(|| epilogue(3 + self.places.len() as u32)),
         };
@@ -94,9 +99,9 @@ impl Case {
         ConvKernel::compile(&library, &op, self.direction, (isa, codegen)).unwrap()
     }
 
-    /// Compares every element of the result; whether the launch was a product.
-    fn check(&self, way: (Isa, bool), parallel: &dyn Parallel, with_epilogue: bool) -> bool {
-        let ([samples, groups, rows, channels], places, r) = (self.sizes, self.places, self.places.len());
+    /// How a launch lies.
+    fn laid(&self) -> Laid {
+        let ([samples, groups, rows, channels], places) = (self.sizes, self.places);
         let of_x = strides(groups, channels, places, self.gap, self.last);
         let of_y = strides(groups, rows, places, self.gap, self.last);
         // Weights are [rows, channels] forward and [channels, rows] backward.
@@ -107,69 +112,63 @@ impl Case {
         .map(|stride| stride as i64);
         let room =
             |strides: &[i64], all: usize| samples * (strides[0] as usize).max(all * strides[3] as usize);
-        let (mut x, mut w) = (
-            numbers(1, room(&of_x, groups * channels)),
-            numbers(2, groups * rows * channels),
-        );
+        let lens = [
+            room(&of_x, groups * channels),
+            groups * rows * channels,
+            room(&of_y, groups * rows),
+        ];
         let outer: Vec<usize> = [samples, groups, rows]
             .into_iter()
             .chain(places.iter().copied())
             .collect();
-        let count = outer.iter().product::<usize>();
-        let (mut residual, mut scale) = (numbers(3, count), numbers(4, groups * rows));
-        let mut y = vec![f32::NAN; room(&of_y, groups * rows)];
-        let extents: Vec<u64> = (outer.iter().copied())
+        let extents = (outer.iter().copied())
             .chain([channels])
             .chain(places.iter().map(|_| 1))
             .map(|extent| extent as u64)
             .collect();
-        let zeros = vec![0; r];
-        let first = [&of_x[..2], &[0], &zeros, &of_x[2..3], &zeros].concat();
-        let second = [&[0], &of_w[..2], &zeros, &of_w[2..], &zeros].concat();
-        let reach = 1 + dot(&of_x[3..], &index(places.iter().product::<usize>() - 1, places));
+        let zeros = vec![0; places.len()];
         let mut scalars: Vec<u64> = places.iter().map(|&count| count as u64).collect();
         scalars.extend(of_x[3..].iter().map(|&stride| stride as u64));
-        let by_row = [&[0, rows as i64, 1], &zeros[..]].concat();
-        let arg = |data: &mut [f32], strides| Arg {
-            ptr: data.as_mut_ptr().cast(),
-            strides,
-            gather_stride: 0,
-            gather_extent: 0,
-        };
-        let mut args = vec![
-            Arg {
-                gather_stride: 1,
-                gather_extent: reach as u64,
-                ..arg(&mut x, &first)
-            },
-            arg(&mut w, &second),
-        ];
-        if with_epilogue {
-            args.extend([arg(&mut residual, &[]), arg(&mut scale, &by_row)]);
+        Laid {
+            first: [&of_x[..2], &[0], &zeros, &of_x[2..3], &zeros].concat(),
+            second: [&[0], &of_w[..2], &zeros, &of_w[2..], &zeros].concat(),
+            by_row: [&[0, rows as i64, 1], &zeros[..]].concat(),
+            reach: 1 + dot(&of_x[3..], &index(places.iter().product::<usize>() - 1, places)) as u64,
+            of_x,
+            of_w,
+            of_y,
+            outer,
+            extents,
+            scalars,
+            lens,
         }
-        args.push(arg(&mut y, &of_y));
-        let args = Args {
-            extents: &extents,
-            args: &args,
-            scalars: &scalars,
-        };
-        let kernel = self.kernel(way, with_epilogue);
-        let is_product = kernel.product(&kernel.launch(&args).unwrap()).is_some();
-        // SAFETY: the vectors have the elements that extents and strides reach.
-        unsafe { kernel.run(&args, std::ptr::null(), parallel) };
+    }
+
+    /// Compares every element of the result; whether the launch was a product.
+    fn check(&self, way: (Isa, bool), parallel: &dyn Parallel, with_epilogue: bool) -> bool {
+        let [_, groups, rows, channels] = self.sizes;
+        let laid = self.laid();
+        let (mut x, mut w) = (numbers(1, laid.lens[0]), numbers(2, laid.lens[1]));
+        let mut residual = numbers(3, laid.outer.iter().product());
+        let mut scale = numbers(4, groups * rows);
+        let mut y = vec![f32::NAN; laid.lens[2]];
+        let further = [arg(&mut residual, &[]), arg(&mut scale, &laid.by_row)];
+        let further = if with_epilogue { &further[..] } else { &[] };
+        let is_product = laid.run(
+            &self.kernel(way, [DType::F32; 3], with_epilogue),
+            (&mut x, &mut w, &mut y),
+            further,
+            parallel,
+        );
         for (at, residual) in residual.iter().enumerate() {
-            let index = index(at, &outer);
+            let index = index(at, &laid.outer);
             let (group, row) = (index[1] as usize, index[2] as usize);
-            let from = [&index[..2], &[0], &index[3..]].concat();
-            let mut expected = 0.0_f32;
-            for channel in 0..channels {
-                let weight = dot(&of_w, &[group as i64, row as i64, channel as i64]);
-                expected = w[weight].mul_add(x[dot(&of_x, &from) + channel * of_x[2] as usize], expected);
-            }
+            let terms = (0..channels).map(|channel| laid.term(&index, channel));
+            let mut expected = terms.fold(0.0_f32, |sum, (of_x, of_w)| w[of_w].mul_add(x[of_x], sum));
             if with_epilogue {
                 expected = (expected + residual * scale[group * rows + row]).max(0.0);
             }
-            let found = y[dot(&of_y, &index)];
+            let found = y[dot(&laid.of_y, &index)];
             assert_eq!(
                 found.to_bits(),
                 expected.to_bits(),
@@ -178,6 +177,99 @@ impl Case {
             );
         }
         is_product
+    }
+
+    /// The same of bytes, which are signed or not.
+    fn check_bytes(&self, way: (Isa, bool), dtypes: [DType; 2]) -> bool {
+        let laid = self.laid();
+        let bytes = |seed: usize, len: usize| -> Vec<u8> {
+            (0..len)
+                .map(|i| (i.wrapping_mul(2_654_435_761) >> seed) as u8)
+                .collect()
+        };
+        let (mut x, mut w) = (bytes(11, laid.lens[0]), bytes(13, laid.lens[1]));
+        let mut y = vec![i32::MIN; laid.lens[2]];
+        let [of_x, of_w] = dtypes;
+        let kernel = self.kernel(way, [of_x, of_w, DType::I32], false);
+        let is_product = laid.run(&kernel, (&mut x, &mut w, &mut y), &[], &Threads(2));
+        let wide = |dtype: DType, byte: u8| match dtype {
+            DType::I8 => i32::from(byte as i8),
+            _ => i32::from(byte),
+        };
+        for at in 0..laid.outer.iter().product() {
+            let index = index(at, &laid.outer);
+            let terms = (0..self.sizes[3]).map(|channel| laid.term(&index, channel));
+            let expected: i32 = terms.map(|(a, b)| wide(of_x, x[a]) * wide(of_w, w[b])).sum();
+            let found = y[dot(&laid.of_y, &index)];
+            assert_eq!(found, expected, "{way:?} {dtypes:?} {:?} {index:?}", self.sizes);
+        }
+        is_product
+    }
+}
+
+fn arg<'a, T>(data: &mut [T], strides: &'a [i64]) -> Arg<'a> {
+    Arg {
+        ptr: data.as_mut_ptr().cast(),
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    }
+}
+
+struct Laid {
+    /// Of the operands, as the launch has them, and of what a row has.
+    first: Vec<i64>,
+    second: Vec<i64>,
+    by_row: Vec<i64>,
+    /// Elements of a gather.
+    reach: u64,
+    of_x: Vec<i64>,
+    of_w: [i64; 3],
+    of_y: Vec<i64>,
+    /// Extents of the result, and of the launch.
+    outer: Vec<usize>,
+    extents: Vec<u64>,
+    scalars: Vec<u64>,
+    /// Elements of x, w and the result.
+    lens: [usize; 3],
+}
+
+impl Laid {
+    /// Runs the kernel; whether it was a product.
+    fn run<T, Y>(
+        &self,
+        kernel: &ConvKernel,
+        (x, w, y): (&mut [T], &mut [T], &mut [Y]),
+        further: &[Arg<'_>],
+        parallel: &dyn Parallel,
+    ) -> bool {
+        let gathered = Arg {
+            gather_stride: 1,
+            gather_extent: self.reach,
+            ..arg(x, &self.first)
+        };
+        let mut args = vec![gathered, arg(w, &self.second)];
+        args.extend(further.iter().copied());
+        args.push(arg(y, &self.of_y));
+        let args = Args {
+            extents: &self.extents,
+            args: &args,
+            scalars: &self.scalars,
+        };
+        // SAFETY: the slices have the elements that extents and strides reach.
+        unsafe { kernel.run(&args, std::ptr::null(), parallel) };
+        kernel
+            .launch(&args)
+            .is_some_and(|launch| kernel.product(&launch).is_some())
+    }
+
+    /// Where x and w have a term of an element of the result.
+    fn term(&self, index: &[i64], channel: usize) -> (usize, usize) {
+        let from = [&index[..2], &[channel as i64], &index[3..]].concat();
+        (
+            dot(&self.of_x, &from),
+            dot(&self.of_w, &[index[1], index[2], channel as i64]),
+        )
     }
 }
 
@@ -256,6 +348,34 @@ fn others_have_the_same_chains() {
     for way in ways() {
         for case in &cases {
             assert!(!case.check(way, &Threads(3), true));
+        }
+    }
+}
+
+#[test]
+fn bytes_are_products_too() {
+    let case = |sizes, places, last| Case {
+        sizes,
+        places,
+        last,
+        direction: Direction::Forward,
+        gap: 0,
+    };
+    let cases = [
+        case([2, 1, 37, 19], &[12, 13], false),
+        case([1, 2, 16, 70], &[131], false),
+        case([3, 1, 32, 13], &[27, 26], true),
+    ];
+    for way in ways() {
+        for case in &cases {
+            for dtypes in [
+                [DType::U8, DType::I8],
+                [DType::I8; 2],
+                [DType::U8; 2],
+                [DType::I8, DType::U8],
+            ] {
+                assert!(case.check_bytes(way, dtypes));
+            }
         }
     }
 }
