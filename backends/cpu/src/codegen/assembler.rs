@@ -467,5 +467,6 @@ pub(crate) const AT_MOST: u8 = 14;
 pub(crate) const LESS: u8 = 12;
 pub(crate) const AT_LEAST: u8 = 13;
 pub(crate) const UNEQUAL: u8 = 5;
+pub(crate) const CARRY: u8 = 2;
 /// Of the last result.
 pub(crate) const NOT_NEGATIVE: u8 = 9;

@@ -15,6 +15,7 @@ mod copies;
 mod deal;
 mod direct;
 mod lines;
+mod order;
 mod plan;
 mod positions;
 mod rows;
@@ -387,7 +388,16 @@ unsafe fn block<T: Stored>(
                     false => direct::Weights::Packed(packed),
                 };
                 if let Some(direct) = &plan.direct {
-                    direct::walk(&task, direct, (sample, cold), elements, tiles.clone(), weights);
+                    let of = (sample, cold);
+                    direct::walk(
+                        &task,
+                        direct,
+                        of,
+                        elements,
+                        tiles.clone(),
+                        weights,
+                        &mut kept.orders,
+                    );
                 }
             }
             Along::Positions => {

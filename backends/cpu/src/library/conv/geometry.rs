@@ -5,6 +5,8 @@
 //! to the input splits its result into s phases instead, each of which is a convolution with stride 1 and some of the taps.
 //! So every inner loop reads neighbours for neighbours, whatever the stride.
 
+use std::ops::Range;
+
 /// Number of spatial axes; missing ones have extent 1 and stand in front.
 pub(super) const AXES: usize = 3;
 
@@ -326,4 +328,18 @@ pub(super) fn blocks(
         // The next number of pieces that makes blocks smaller.
         pieces[axis] = count[axis].div_ceil(now[axis] - 1);
     }
+}
+
+/// From what a position meets first along an axis to what a tap meets there.
+pub(super) fn distance(axis: &Axis, tap: usize) -> isize {
+    let tap = axis.taps[tap];
+    tap.shift * axis.step as isize + axis.phases[tap.phase]
+}
+
+/// The elements along an axis from the first to the last one that so many positions from `at` on meet.
+pub(super) fn reach(axis: &Axis, at: usize, positions: usize) -> Range<isize> {
+    let distances = || (0..axis.taps.len()).map(|tap| distance(axis, tap));
+    let [least, most] = [distances().min(), distances().max()].map(|of| of.unwrap_or(0));
+    let first = |index: usize| (index * axis.step) as isize;
+    first(at) + least..first(at + positions - 1) + most + 1
 }

@@ -20,6 +20,8 @@ pub(super) struct Place<S> {
     pub(super) at: *const S,
     /// The bits of the taps that meet an element.
     pub(super) meets: u64,
+    /// Bytes from the first sum of all to those of the place.
+    pub(super) out: isize,
 }
 
 /// One tap for some channels.
@@ -32,9 +34,11 @@ pub(super) struct Step {
     pub(super) bit: usize,
     /// Bytes from the end of the channels to their begin, at most those of [`TOGETHER`] channels.
     pub(super) back: isize,
+    /// Bytes of the channels' weights in one panel of rows.
+    pub(super) weights: isize,
 }
 
-/// `out[i, j] (+)= sum over steps and their channels of weights[channel, j] * place i's element`.
+/// `out[i, j] (+)= sum over steps and their channels of weights[channel, j] * place i's element`; steps whose bit `meets` lacks are left out.
 #[repr(C)]
 pub(super) struct StepArgs<S> {
     /// Goes on with the sums in `out`.
@@ -42,6 +46,8 @@ pub(super) struct StepArgs<S> {
     /// Places; kernels of one number do not read it.
     pub(super) count: usize,
     pub(super) places: *const Place<S>,
+    /// At least the bits of steps that any place meets.
+    pub(super) meets: u64,
     /// At least one step, and the end of all.
     pub(super) steps: *const Step,
     pub(super) last: *const Step,
@@ -50,8 +56,7 @@ pub(super) struct StepArgs<S> {
     pub(super) weights: *const S,
     /// Bytes from the weights of one panel of rows to those of the next one. Kernels of one panel do not read it.
     pub(super) next_panel: isize,
-    /// Bytes from the sums of one place to those of the next.
-    pub(super) out_step: isize,
+    /// What the places count their sums from.
     pub(super) out: *mut S,
     /// [`ASKED`] lines that are asked for, to be written, with each step, and bytes to those of the next step. They need not exist.
     pub(super) asked: *mut S,
@@ -74,7 +79,7 @@ pub(super) unsafe fn steps<V: Vector, const NV: usize>(t: &mut StepArgs<V::Lane>
         // SAFETY: the caller vouches for the places, the steps, weights and sums of each, and the instruction set.
         unsafe {
             let place = &*t.places.add(i);
-            let out = t.out.byte_offset(i as isize * t.out_step);
+            let out = t.out.byte_offset(place.out);
             let mut sums = [V::zero(); NV];
             if t.accumulate {
                 for (j, sum) in sums.iter_mut().enumerate() {
@@ -83,7 +88,16 @@ pub(super) unsafe fn steps<V: Vector, const NV: usize>(t: &mut StepArgs<V::Lane>
             }
             let (mut weights, mut step) = (t.weights, t.steps);
             while step != t.last {
-                let Step { end, bit, back } = *step;
+                let Step {
+                    end,
+                    bit,
+                    back,
+                    weights: bytes,
+                } = *step;
+                if t.meets >> bit & 1 == 0 {
+                    (step, weights) = (step.add(1), weights.byte_offset(bytes));
+                    continue;
+                }
                 let end = match place.meets >> bit & 1 {
                     0 => t.zeros,
                     _ => place.at.wrapping_byte_offset(end),

@@ -2,7 +2,7 @@
 
 use super::{Sum, Writer, arg};
 use crate::codegen::assembler::{
-    AT_MOST, Assembler, EQUAL, GREATER, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+    AT_MOST, Assembler, CARRY, EQUAL, GREATER, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
 use crate::library::conv::steps::{ASKED, LATER, Place, Step, StepArgs};
 use crate::prefetch::LINE;
@@ -53,13 +53,13 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
         w.asm.plain(0x8b, to, from);
     }
     let of_out = |w: &mut Writer<'_>, each: &dyn Fn(&mut Writer<'_>, u8, Rm)| {
-        w.asm.plain(0x8b, AT, arg!(StepArgs, out));
+        w.asm.plain(0x8b, PLACE, arg!(StepArgs, places));
         for i in 0..count {
+            let place = i * size_of::<Place<f32>>() + offset_of!(Place<f32>, out);
+            w.asm.plain(0x8b, AT, at(PLACE, place));
+            w.asm.plain(0x03, AT, arg!(StepArgs, out));
             for vector in 0..vectors {
                 each(w, (i * vectors + vector) as u8, at(AT, vector * width as usize));
-            }
-            if i + 1 < count {
-                w.asm.plain(0x03, AT, arg!(StepArgs, out_step));
             }
         }
     };
@@ -108,7 +108,7 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
             }
         }
     };
-    let (mut step, mut next) = <(Label, Label)>::default();
+    let mut step = Label::default();
     w.asm.align(32);
     w.asm.place(&mut step);
     w.asm.plain(0x8b, AT, arg!(StepArgs, asked));
@@ -117,8 +117,15 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
     }
     w.asm.plain(0x03, AT, arg!(StepArgs, asked_step));
     w.asm.plain(0x89, AT, arg!(StepArgs, asked));
-    // The elements of each place, or zeros.
+    let (mut meets, mut next) = <(Label, Label)>::default();
     w.asm.plain(0x8b, BIT, at(STEP, offset_of!(Step, bit)));
+    w.asm.plain(0x8b, AT, arg!(StepArgs, meets));
+    w.asm.test_bit(AT, BIT);
+    w.asm.jump_if(CARRY, &mut meets);
+    w.asm.plain(0x03, WEIGHTS, at(STEP, offset_of!(Step, weights)));
+    w.asm.jump(&mut next);
+    w.asm.place(&mut meets);
+    // The elements of each place, or zeros.
     w.asm.plain(0x8b, END, at(STEP, offset_of!(Step, end)));
     w.asm.plain(0x8b, PLACE, arg!(StepArgs, places));
     for (i, &x) in x.iter().enumerate() {

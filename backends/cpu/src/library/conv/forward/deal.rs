@@ -1,5 +1,6 @@
 //! How the tasks of a launch come to threads, and what a thread keeps from one of them to the next.
 
+use super::order::Orders;
 use crate::library::gemm::{Scratch, piece};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -45,6 +46,7 @@ impl Deal {
             launch: self.launch,
             share: self.came.fetch_add(1, Ordering::Relaxed) % self.taken.len(),
             scratch: None,
+            orders: None,
             block: None,
             met: 0,
         });
@@ -60,6 +62,7 @@ pub(super) struct Kept {
     launch: u64,
     share: usize,
     pub(super) scratch: Option<Scratch>,
+    pub(super) orders: Option<Orders>,
     /// Index of the block whose planes the scratch memory holds.
     pub(super) block: Option<usize>,
     /// Bits of the parts of rows whose weights this thread has met.

@@ -3,6 +3,7 @@
 
 use super::copies::Copies;
 use super::plan::{GRAIN, LEAST};
+use super::store::is_finite;
 use super::{Finished, Job, target_of};
 use crate::library::conv::geometry::{Block, Layout, Pass, blocks};
 use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
@@ -216,19 +217,6 @@ pub(super) unsafe fn run<T: Stored>(
     match plan.tasks.div_ceil(plan.group) {
         1 => body(0),
         groups => parallel.run(groups, &body),
-    }
-}
-
-/// Whether a word is a finite float; integers may be taken for others.
-fn is_finite<S: Copy>(word: &S) -> bool {
-    const SINGLE: u32 = 0x7f80_0000;
-    const DOUBLE: u64 = 0x7ff << 52;
-    // SAFETY: words have 4 or 8 bytes.
-    unsafe {
-        match size_of::<S>() {
-            4 => (&raw const *word).cast::<u32>().read_unaligned() & SINGLE != SINGLE,
-            _ => (&raw const *word).cast::<u64>().read_unaligned() & DOUBLE != DOUBLE,
-        }
     }
 }
 

@@ -15,6 +15,19 @@ use std::ops::Range;
 /// The runs of a tile.
 pub(super) type Runs = SmallVec<[Run; 8]>;
 
+/// Whether a word is a finite float; integers may be taken for others.
+pub(super) fn is_finite<S: Copy>(word: &S) -> bool {
+    const SINGLE: u32 = 0x7f80_0000;
+    const DOUBLE: u64 = 0x7ff << 52;
+    // SAFETY: words have 4 or 8 bytes.
+    unsafe {
+        match size_of::<S>() {
+            4 => (&raw const *word).cast::<u32>().read_unaligned() & SINGLE != SINGLE,
+            _ => (&raw const *word).cast::<u64>().read_unaligned() & DOUBLE != DOUBLE,
+        }
+    }
+}
+
 /// The result's element at a block's first position.
 pub(super) fn target_of<T>(job: &Job<'_, T>, group: usize, sample: usize, block: &Block) -> *mut T {
     let mut at = sample as isize * job.target.sample + group as isize * job.target.group;

@@ -10,11 +10,10 @@
 mod block;
 
 use super::deal::Deal;
-use super::direct::distance;
 use super::plan::EACH;
 use super::shape::packed_rows;
 use super::{Finished, GRAIN, Job, PACK_GRAIN, Pass, SLACK, weights};
-use crate::library::conv::geometry::Axis;
+use crate::library::conv::geometry::{Axis, distance};
 use crate::library::conv::operands::{Shared, Sizes, Weights};
 use crate::library::conv::steps::{StepFn, TOGETHER};
 use crate::library::conv::winograd::{Form, TAPS, Taps};

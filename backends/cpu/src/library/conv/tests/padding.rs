@@ -21,3 +21,36 @@ fn infinite_weights_meet_the_padding() {
         }
     }
 }
+
+/// An infinite weight makes NaN of its row where it meets the padding, and of nothing else.
+#[test]
+fn one_infinite_weight_meets_the_padding() {
+    for (sizes, windows) in shapes().into_iter().filter(|shape| shape.0.channels > 0) {
+        let mut setup = Setup::new(sizes, windows);
+        setup.x.fill(1.0);
+        setup.w.fill(1.0);
+        let taps: usize = setup.dims(|w| w.taps).iter().product();
+        // The first tap of the last row.
+        setup.w[(sizes.rows - 1) * sizes.channels * taps] = f32::INFINITY;
+        let [_, high, width] = setup.dims(|w| w.output);
+        let places = setup.y.len() / (sizes.samples * sizes.groups * sizes.rows);
+        let in_padding = |place: usize| {
+            let at = [place / (high * width), place / width % high, place % width];
+            let mut axes = at.into_iter().zip(windows);
+            axes.any(|(at, window)| (at as i64 * window.stride) < window.padding)
+        };
+        for way in ways() {
+            let [y, ..] = setup.run(way, &Serial);
+            for (i, value) in y[..sizes.rows * places].iter().enumerate() {
+                let (row, place) = (i / places, i % places);
+                let expected = [row + 1 == sizes.rows, in_padding(place)];
+                let found = [!value.is_finite(), value.is_nan()];
+                assert_eq!(
+                    found,
+                    [expected[0], expected[0] && expected[1]],
+                    "{way:?} {sizes:?} {place}"
+                );
+            }
+        }
+    }
+}

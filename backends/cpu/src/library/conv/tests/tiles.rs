@@ -81,6 +81,8 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                     .map(|i| Place {
                         at: x.as_ptr().wrapping_add(100 + i * 90),
                         meets: [5, 7, 2, 0, 6, 1][i],
+                        // In no order.
+                        out: (i * 5 % PLACES) as isize * (lanes * panels + 3) as isize * size,
                     })
                     .collect();
                 let steps: Vec<Step> = (channels.iter().enumerate())
@@ -88,20 +90,20 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                         end: (bit as isize * 150 + channels as isize) * size,
                         bit,
                         back: -(channels as isize * size),
+                        weights: channels as isize * lanes as isize * size,
                     })
                     .collect();
-                let call = |kernel: StepFn<W::Acc>, out: &mut [W::Acc], panel: usize| {
-                    let width = lanes * panels;
+                let call = |kernel: StepFn<W::Acc>, meets: u64, out: &mut [W::Acc], panel: usize| {
                     let mut args = StepArgs {
                         accumulate,
                         count,
                         places: places.as_ptr(),
+                        meets,
                         steps: steps.as_ptr(),
                         last: steps.as_ptr_range().end,
                         zeros: zeros.as_ptr_range().end,
                         weights: a[panel * 5..].as_ptr(),
                         next_panel: 5 * size,
-                        out_step: (width + 3) as isize * size,
                         out: out[panel * lanes..].as_mut_ptr(),
                         asked: out.as_mut_ptr(),
                         asked_step: 64,
@@ -110,13 +112,15 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                     // SAFETY: `a` and `x` have more than any step reads, and `out` has room for the places.
                     unsafe { kernel(&mut args) };
                 };
-                let mut results = [0, 1].map(|_| numbers(PLACES * 67, 5));
-                call(*ours, &mut results[0], 0);
-                (0..panels).for_each(|panel| call(theirs[count - 1], &mut results[1], panel));
-                assert!(
-                    results[0] == results[1],
-                    "{isa:?}, {count} places, {panels} panels, {channels:?}"
-                );
+                for meets in [7, 5, 2] {
+                    let mut results = [0, 1].map(|_| numbers(PLACES * 67, 5));
+                    call(*ours, meets, &mut results[0], 0);
+                    (0..panels).for_each(|panel| call(theirs[count - 1], meets, &mut results[1], panel));
+                    assert!(
+                        results[0] == results[1],
+                        "{isa:?}, {count} places, {panels} panels, {channels:?}, taps {meets:b}"
+                    );
+                }
             }
         }
     }

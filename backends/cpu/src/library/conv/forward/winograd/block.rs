@@ -3,10 +3,10 @@
 use super::{Plan, panel_len};
 use crate::library::conv::forward::Finished;
 use crate::library::conv::forward::deal::Kept;
-use crate::library::conv::forward::direct::{ZEROS, reach};
+use crate::library::conv::forward::direct::ZEROS;
 use crate::library::conv::forward::rows::{PITCH, TURNED, cut};
 use crate::library::conv::forward::store::{Runs, Storing, target_of};
-use crate::library::conv::geometry::Block;
+use crate::library::conv::geometry::{Block, reach};
 use crate::library::conv::operands::Rows;
 use crate::library::conv::planes::SLACK;
 use crate::library::conv::steps::{LATER, PLACES, Place, Step, StepArgs, TOGETHER};
@@ -213,12 +213,14 @@ impl<T: Stored> Plan<'_, T> {
         let (channels, size) = (self.job.sizes.channels, size_of::<T::Acc>());
         let packed = panel_len(self.form, &self.job.sizes, self.width);
         let weights = self.weights.wrapping_add(panels.start * packed);
+        let width = panels.len() * self.width;
         let place = |tile: usize| Place {
             at: room.transform.wrapping_add(tile * self.channels).cast_const(),
             meets: 1,
+            out: (tile * width * size).cast_signed(),
         };
         let places: Vec<Place<T::Acc>> = (0..tiles).map(place).collect();
-        let (of_element, width) = (channels * self.width, panels.len() * self.width);
+        let of_element = channels * self.width;
         let slice = channels * LATER;
         let slices = (of_element * size).div_ceil(slice);
         let groups = cut(tiles, PLACES);
@@ -229,6 +231,7 @@ impl<T: Stored> Plan<'_, T> {
                     end: ((e * tiles * self.channels + first + some) * size).cast_signed(),
                     bit: 0,
                     back: -(some * size).cast_signed(),
+                    weights: (some * self.width * size).cast_signed(),
                 }
             };
             let steps: Vec<Step> = (0..channels).step_by(TOGETHER).map(step).collect();
@@ -239,7 +242,7 @@ impl<T: Stored> Plan<'_, T> {
                 false => weights.wrapping_add(panels.len() * packed),
             };
             for (index, some) in groups.iter().enumerate() {
-                let out = room.sums.wrapping_add((e * tiles + some.start as usize) * width);
+                let out = room.sums.wrapping_add(e * tiles * width);
                 let later = match index < slices * panels.len() {
                     true => next
                         .wrapping_add(index / slices * packed)
@@ -253,14 +256,14 @@ impl<T: Stored> Plan<'_, T> {
                         accumulate: false,
                         count: some.len(),
                         places: places.as_ptr().add(some.start as usize),
+                        meets: 1,
                         steps: steps.as_ptr_range().start,
                         last: steps.as_ptr_range().end,
                         zeros: ZEROS.as_ptr().cast::<T::Acc>().add(TOGETHER),
                         weights: of_step,
                         next_panel: (packed * size).cast_signed(),
-                        out_step: (width * size).cast_signed(),
                         out,
-                        asked: out,
+                        asked: out.wrapping_add(some.start as usize * width),
                         asked_step: (width * size).cast_signed(),
                         later,
                     });

@@ -1,0 +1,317 @@
+//! The tiles of a block.
+
+use super::{Direct, ZEROS};
+use crate::isa::first_cache;
+use crate::library::conv::forward::order::{Order, Orders};
+use crate::library::conv::forward::rows::{HELD, PITCH};
+use crate::library::conv::forward::store::{Runs, is_finite, runs_of};
+use crate::library::conv::forward::{Task, pack_tile, weights};
+use crate::library::conv::geometry::Layout;
+use crate::library::conv::steps::{LATER, PLACES, Place, StepArgs, TOGETHER};
+use crate::library::gemm::{Stored, piece};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Positions that are stored together.
+const STORED: usize = PITCH / PLACES * PLACES;
+/// Bytes of weights that L2 still has when the next block of positions meets them.
+const KEPT: usize = 512 << 10;
+/// Bytes of weights that all tiles meet before the next ones, and the same where L2 is busy with fetching weights and the first cache has
+/// `ROOM` to keep some.
+const NEAR: usize = 160 << 10;
+const NEAR_FIRST: usize = 20 << 10;
+const ROOM: usize = 48 << 10;
+/// Bytes of weights that are packed by the task and met before the next ones are packed.
+const PACKED_NEAR: usize = 128 << 10;
+/// Places of a tile whose sums no longer wait for each other, of one, two or four registers a place.
+const LEAST: [usize; 3] = [6, 4, 3];
+/// The weights of a walk.
+#[derive(Clone, Copy)]
+pub(in super::super) enum Weights<S> {
+    /// Those of all tiles of the group, packed.
+    Packed(*const S),
+    /// Room for those of the tiles that are computed together; nobody has packed them.
+    Own(*mut S),
+}
+
+/// Computes the rows of the tiles `chosen`. Where `cold`, no task of this thread has met their weights.
+///
+/// # Safety
+/// The task's memory is that of the block, `copy` is its copy, if there is one, and no one else writes the result's rows.
+/// `orders` are what the last call of the launch left.
+pub(in super::super) unsafe fn walk<T: Stored>(
+    task: &Task<'_, T>,
+    direct: &Direct,
+    (sample, cold): (usize, bool),
+    copy: *const T::Acc,
+    chosen: Range<usize>,
+    weights: Weights<T::Acc>,
+    orders: &mut Option<Orders>,
+) {
+    let (job, plan, size) = (task.job, task.plan, task.block.size);
+    let pitch = plan.at_once * plan.width;
+    let least = LEAST[(pitch / task.kernels.tiles.rows[0].0).ilog2() as usize];
+    let are_many = chosen.len() * plan.packed * size_of::<T::Acc>() > KEPT;
+    let origin = direct.origin(task, sample, copy);
+    for t in chosen.clone().step_by(plan.at_once) {
+        let panels = t..chosen.end.min(t + plan.at_once);
+        let (first, _) = plan.rows_of(job.sizes.rows, t);
+        let (last, _) = plan.rows_of(job.sizes.rows, panels.end - 1);
+        let rows = first.start..last.end;
+        let in_place = plan.result_beside && rows.len() == panels.len() * plan.width;
+        let (out, held) = match in_place {
+            true => (job.target.spatial, usize::MAX),
+            false => (
+                [size[1] * size[2] * pitch, size[2] * pitch, pitch].map(usize::cast_signed),
+                HELD * PLACES,
+            ),
+        };
+        let of = (task.block.at, out);
+        let moved = orders.take().and_then(|before| before.moved(of, origin));
+        let orders = orders.insert(moved.unwrap_or_else(|| {
+            let places = direct.places(task, origin, out);
+            Orders::new(of, origin, &places, [held, least])
+        }));
+        let weights = match weights {
+            Weights::Packed(all) => Weights::Packed(all.wrapping_add(t * plan.packed)),
+            // Sums of some places at a time would ask for the first weights again.
+            Weights::Own(own) if orders.each.len() > 1 => {
+                for panel in panels.clone() {
+                    let to = own.wrapping_add((panel - t) * plan.packed);
+                    // SAFETY: the weights are the caller's, and so is the room for them.
+                    unsafe { pack_tile(task.kernels, job, plan, (task.group, panel), to) };
+                }
+                Weights::Packed(own.cast_const())
+            }
+            own => own,
+        };
+        let walk = Walk {
+            task,
+            direct,
+            panels,
+            rows,
+            weights,
+            near: match are_many && first_cache() >= ROOM {
+                true => NEAR_FIRST,
+                false => NEAR,
+            },
+            asks: (cold || are_many) && !plan.local,
+        };
+        let mut start = 0;
+        for order in &orders.each {
+            // SAFETY: the caller's contract.
+            unsafe {
+                if in_place {
+                    walk.in_place(order);
+                } else {
+                    walk.by_sums(order, start);
+                }
+            }
+            start += order.len();
+        }
+    }
+}
+
+/// Some panels of rows.
+struct Walk<'a, T: Stored> {
+    task: &'a Task<'a, T>,
+    direct: &'a Direct,
+    panels: Range<usize>,
+    rows: Range<usize>,
+    /// From those of the first panel on.
+    weights: Weights<T::Acc>,
+    /// Bytes of them that all tiles meet before the next ones.
+    near: usize,
+    /// Whether weights are asked for before they are met.
+    asks: bool,
+}
+
+impl<T: Stored> Walk<'_, T> {
+    fn row(&self) -> *mut T {
+        let stride = self.task.job.target.row;
+        self.task
+            .target
+            .wrapping_offset(self.rows.start as isize * stride)
+    }
+
+    /// Sums where the result lies.
+    unsafe fn in_place(&self, order: &Order) {
+        let row: *mut T::Acc = self.row().cast();
+        // The places of a tile, before it is begun.
+        let asked = |index: usize, [first, _]: [bool; 2]| {
+            let places = order.places(&order.tiles[index]);
+            let apart = places.get(1).map_or(0, |second| second.out - places[0].out);
+            let step = if first { apart } else { 0 };
+            (row.wrapping_byte_offset(places[0].out), step)
+        };
+        // SAFETY: the caller's contract; elements are sums.
+        unsafe { self.sums(order, row, asked) };
+    }
+
+    /// Sums beside the result, to which they are copied; the first place is position `start` of the block.
+    unsafe fn by_sums(&self, order: &Order, start: usize) {
+        let (task, pitch) = (self.task, self.task.plan.at_once * self.task.plan.width);
+        let size = task.block.size;
+        let layout = Layout {
+            block: size,
+            extents: size,
+            plane: size.iter().product(),
+            samples: 1,
+            phases: 1,
+        };
+        let target = &task.job.target;
+        let positions = order.len();
+        let some = (0..positions).step_by(STORED).map(|first| {
+            let end = positions.min(first + STORED);
+            let mut runs = Runs::new();
+            runs_of(
+                &layout,
+                &task.block,
+                target.spatial,
+                start + first..start + end,
+                0,
+                &mut runs,
+            );
+            (
+                task.sums.wrapping_add(first * pitch).cast_const(),
+                end - first,
+                runs,
+            )
+        });
+        let some: SmallVec<[_; (HELD * PLACES).div_ceil(STORED)]> = some.collect();
+        // Some rows of the positions that are stored together, before the last of their sums are begun.
+        let tiles = order.tiles.len().div_ceil(some.len());
+        let asked = |index: usize, [_, last]: [bool; 2]| {
+            let (_, _, runs) = &some[index / tiles];
+            let row = index % tiles * self.rows.len().div_ceil(tiles);
+            let to = self.row().wrapping_offset(row as isize * target.row + runs[0].at);
+            match last && target.spatial[2] == 1 {
+                true => (to.cast(), target.row * size_of::<T>() as isize),
+                false => (task.sums, 0),
+            }
+        };
+        // SAFETY: the caller's contract; there is room for the sums of `HELD` tiles.
+        unsafe { self.sums(order, task.sums.wrapping_sub(start * pitch), asked) };
+        for (sums, positions, runs) in &some {
+            // SAFETY: the sums are there, and the result is the caller's.
+            unsafe {
+                task.storing()
+                    .tiles((*sums, pitch), *positions, self.rows.len(), self.row(), runs)
+            };
+        }
+    }
+
+    /// Computes the sums of the tiles, which places count from `out`. `asked` has for a tile, and whether its first or last sums are begun, what
+    /// is asked for with each step: where, and bytes to what the next step asks for.
+    unsafe fn sums(
+        &self,
+        order: &Order,
+        out: *mut T::Acc,
+        asked: impl Fn(usize, [bool; 2]) -> (*mut T::Acc, isize),
+    ) {
+        let (task, plan, panels) = (self.task, self.task.plan, self.panels.len());
+        let (job, steps, size) = (task.job, &self.direct.steps, size_of::<T::Acc>());
+        let of_step = plan.together * plan.width * panels * size;
+        // Steps of the channels whose weights are packed together.
+        let of_block = steps.len() / job.sizes.channels.div_ceil(plan.together);
+        let blocks = (PACKED_NEAR / (of_block * of_step)).max(1);
+        let (portion, mut packed) = match self.weights {
+            Weights::Packed(packed) => (steps.len(), packed),
+            Weights::Own(own) => (blocks * of_block, own.cast_const()),
+        };
+        let (mut first, end) = (true, steps.as_ptr_range().end);
+        for (index, portion) in steps.chunks(portion).enumerate() {
+            if let Weights::Own(own) = self.weights {
+                let channels =
+                    [index, index + 1].map(|i| (i * blocks * plan.together).min(job.sizes.channels));
+                // SAFETY: the weights are the caller's, and so is the room for them.
+                unsafe { self.pack(channels[0]..channels[1], own) };
+                packed = own.cast_const();
+            }
+            let chunks = portion.len().div_ceil((self.near / of_step).max(1));
+            for chunk in 0..chunks {
+                let some = &portion[piece(portion.len(), chunks, chunk)];
+                let terms = |meets: u64| -> usize {
+                    let met = some.iter().filter(|step| meets >> step.bit & 1 != 0);
+                    met.map(|step| step.back.unsigned_abs() / size).sum()
+                };
+                let all = terms(u64::MAX);
+                let after = packed.wrapping_add(all * plan.width);
+                // The next weights of each panel, or those of the panels behind them.
+                let (next, last) = match chunk + 1 < chunks {
+                    true => (after, 0),
+                    false => (after.wrapping_sub(plan.terms * plan.width), panels),
+                };
+                let (of_panel, mut asked_for) = (all * plan.width * size, 0);
+                // Taps whose weights are finite: products of others and zero are NaN, so they are not left out.
+                let mut finite = 0;
+                for (index, tile) in order.tiles.iter().enumerate() {
+                    let places = order.places(tile);
+                    let meets = tile.meets | !finite;
+                    let later = match self.asks && asked_for < of_panel * panels {
+                        true => next
+                            .wrapping_add((last + asked_for / of_panel) * plan.packed)
+                            .wrapping_byte_add(asked_for % of_panel)
+                            .cast(),
+                        false => std::ptr::null(),
+                    };
+                    asked_for += if meets == u64::MAX { all } else { terms(meets) } * LATER;
+                    let (to, apart) = asked(index, [first, some.as_ptr_range().end == end]);
+                    // SAFETY: the places are positions of the block, whose elements exist where their bits say so. There are weights for
+                    // each step and room for the sums.
+                    unsafe {
+                        plan.steps[panels - 1][places.len() - 1](&mut StepArgs {
+                            accumulate: !first,
+                            count: places.len(),
+                            places: places.as_ptr().cast(),
+                            meets,
+                            steps: some.as_ptr_range().start,
+                            last: some.as_ptr_range().end,
+                            zeros: ZEROS.as_ptr().cast::<T::Acc>().add(TOGETHER),
+                            weights: packed,
+                            next_panel: (plan.packed * size) as isize,
+                            out,
+                            asked: to,
+                            asked_step: apart,
+                            later,
+                        });
+                        if index == 0 {
+                            finite = self.finite(places, out);
+                        }
+                    }
+                }
+                (packed, first) = (after, false);
+            }
+        }
+    }
+
+    /// The taps that one of the places meets, if its sums are finite: then so are their weights.
+    unsafe fn finite(&self, places: &[Place<u8>], out: *const T::Acc) -> u64 {
+        let of = |place: &&Place<u8>| place.meets.count_ones();
+        let Some(place) = places.iter().max_by_key(of) else {
+            return 0;
+        };
+        let (sums, rows) = (
+            out.wrapping_byte_offset(place.out),
+            self.panels.len() * self.task.plan.width,
+        );
+        // SAFETY: the caller has computed the sums of the place.
+        let are = (0..rows).all(|row| is_finite(unsafe { &*sums.add(row) }));
+        if are { place.meets } else { 0 }
+    }
+
+    /// Packs the weights of some channels.
+    unsafe fn pack(&self, channels: Range<usize>, to: *mut T::Acc) {
+        let (task, plan) = (self.task, self.task.plan);
+        let (job, kernels) = (task.job, task.kernels);
+        for (i, panel) in self.panels.clone().enumerate() {
+            let (rows, to) = (
+                plan.rows_of(job.sizes.rows, panel),
+                to.wrapping_add(i * plan.packed),
+            );
+            let of = (&job.weights, job.pass);
+            // SAFETY: the caller has the weights, and room for those of all channels.
+            unsafe { weights::pack(kernels, of, task.group, rows, channels.clone(), to) };
+        }
+    }
+}
