@@ -426,7 +426,9 @@ enum thalweg_capability {
     THALWEG_CAPABILITY_F8 = 1 << 9,
     /* Convolutions are fastest where the channels of their operands and results are neighbours
      * in memory. */
-    THALWEG_CAPABILITY_CHANNELS_LAST = 1 << 10
+    THALWEG_CAPABILITY_CHANNELS_LAST = 1 << 10,
+    /* The same of convolutions of unsigned by signed 8-bit integers, summed in i32. */
+    THALWEG_CAPABILITY_CHANNELS_LAST_BYTES = 1 << 11
 };
 
 /* What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not

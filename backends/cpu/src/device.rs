@@ -73,14 +73,17 @@ impl Backend for CpuBackend {
     }
 
     fn properties(&self, _ordinal: u32) -> Result<Properties> {
+        let isa = Isa::chosen(self.host)?;
+        // Of lanes of four bytes alone: AMX and lanes of two copy the operand, which is fastest with the channels first.
+        let reads_bytes = isa.sums_bytes() && !isa.sums_squares() && CODEGEN.is_on(self.host)?;
         Ok(Properties {
             name: model_name(),
-            arch: arch(Isa::chosen(self.host)?, wants_amx(self.host)?),
+            arch: arch(isa, wants_amx(self.host)?),
             id: String::new(),
             kind: Kind::Cpu,
             compute_units: cores(),
             total_memory: memory_info()?.total,
-            capabilities: vec![
+            capabilities: [
                 Capability::F64,
                 Capability::F16,
                 Capability::BF16,
@@ -92,7 +95,10 @@ impl Backend for CpuBackend {
                 Capability::Priority,
                 Capability::Deterministic,
                 Capability::ChannelsLast,
-            ],
+            ]
+            .into_iter()
+            .chain(reads_bytes.then_some(Capability::ChannelsLastBytes))
+            .collect(),
             priorities: (-1, 1),
         })
     }

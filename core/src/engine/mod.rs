@@ -17,7 +17,7 @@ pub(crate) use recorded::Run;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::hal::library::LibraryOp;
-use crate::hal::{self, Buffer, Capability, Device, Kernel, Stream, Waited, Waits};
+use crate::hal::{self, Buffer, Capability, DType, Device, Kernel, Stream, Waited, Waits};
 use crate::lower::{Source, Support};
 use crate::record::measure::Attached;
 use crate::record::recording::SpanKind;
@@ -307,7 +307,11 @@ impl Support for Engine {
         Kernel::supports(&self.device, op).is_ok()
     }
 
-    fn channels_last(&self) -> bool {
-        self.device.capability(Capability::ChannelsLast)
+    fn channels_last(&self, operand: DType) -> bool {
+        match operand {
+            DType::F32 => self.device.capability(Capability::ChannelsLast),
+            DType::U8 => self.device.capability(Capability::ChannelsLastBytes),
+            _ => false,
+        }
     }
 }

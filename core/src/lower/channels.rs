@@ -29,7 +29,7 @@ enum Use {
 pub(super) fn last(lowering: &Lowering<'_>) -> HashMap<NodeId, Layout> {
     let graph = lowering.graph;
     let is_gradient = |op: &Op| matches!(op, Op::ConvGradInput(..) | Op::ConvGradWeight(..));
-    if !lowering.support.channels_last() || graph.nodes().iter().any(|node| is_gradient(&node.op)) {
+    if graph.nodes().iter().any(|node| is_gradient(&node.op)) {
         return HashMap::new();
     }
     let mut search = Search::new(lowering);
@@ -70,7 +70,7 @@ impl<'a> Search<'a> {
                     .collect(),
                 _ => SmallVec::new(),
             };
-            if sources.is_empty() && !is_wide(graph, id) {
+            if sources.is_empty() && !is_wide(lowering, id) {
                 continue;
             }
             for source in &sources {
@@ -115,7 +115,9 @@ impl<'a> Search<'a> {
                 }
                 let follows = self.last.contains_key(&user) || channels_last(&node.ty.shape).is_none();
                 uses.push(match &node.op {
-                    Op::Conv(_) if is_itself && is_wide(graph, user) && node.inputs[1] != id => Use::Takes,
+                    Op::Conv(_) if is_itself && is_wide(self.lowering, user) && node.inputs[1] != id => {
+                        Use::Takes
+                    }
                     Op::Map(_) | Op::Cast(_) if is_itself && follows => Use::Takes,
                     Op::Map(_) | Op::Cast(_) if is_itself => Use::Reads,
                     Op::Reduce { axes, .. } if windows_of(graph, at, *axes).is_some() && !follows => {
@@ -145,20 +147,26 @@ fn channels_last(shape: &Shape) -> Option<Layout> {
     (!layout.is_contiguous()).then_some(layout)
 }
 
-/// Whether a node is a convolution of images in f32, without groups, whose channels fill vectors.
-fn is_wide(graph: &Graph, id: NodeId) -> bool {
+/// Whether a node is a convolution of images, without groups, whose channels fill vectors, and of f32 or of bytes if the device computes
+/// these fastest with the channels last.
+fn is_wide(lowering: &Lowering<'_>, id: NodeId) -> bool {
+    let graph = lowering.graph;
     let node = graph.node(id);
     let Op::Conv(attributes) = &node.op else {
         return false;
     };
     let channels = node.ty.shape[1];
-    let f32s = |id: &NodeId| graph.dtype(*id) == DType::F32;
+    let dtypes = [node.inputs[0], node.inputs[1], id].map(|id| graph.dtype(id));
+    let suit = matches!(
+        dtypes,
+        [DType::F32, DType::F32, DType::F32] | [DType::U8, DType::I8, DType::I32]
+    );
     attributes.groups == 1
         && node.ty.shape.len() == 4
         && channels >= LEAST
         && channels.is_multiple_of(STEP)
-        && f32s(&id)
-        && node.inputs.iter().all(f32s)
+        && suit
+        && lowering.support.channels_last(dtypes[0])
 }
 
 /// What lies under windows that are reduced, padded or not.

@@ -3,8 +3,8 @@
 use super::origin::Origin;
 use crate::error::tag::OpTag;
 use crate::graph::{NodeId, Type};
-use crate::hal::ir;
 use crate::hal::library::LibraryOp;
+use crate::hal::{DType, ir};
 use crate::types::layout::Layout;
 use std::sync::Arc;
 
@@ -171,8 +171,8 @@ pub(crate) struct Stored {
 pub(crate) trait Support {
     /// Whether it has the library op.
     fn library(&self, op: &LibraryOp) -> bool;
-    /// Whether convolutions are fastest with the channels last.
-    fn channels_last(&self) -> bool;
+    /// Whether convolutions of such an operand are fastest with the channels last.
+    fn channels_last(&self, operand: DType) -> bool;
 }
 
 /// How an argument of a graph comes.

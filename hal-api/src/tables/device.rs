@@ -61,11 +61,13 @@ pub enum Capability {
     F8 = 1 << 9,
     /// Convolutions are fastest where the channels of their operands and results are neighbours in memory.
     ChannelsLast = 1 << 10,
+    /// The same of convolutions of unsigned by signed 8-bit integers, summed in i32.
+    ChannelsLastBytes = 1 << 11,
 }
 
 impl Capability {
     /// Every bit of this version with its name.
-    pub const ALL: [(Capability, &'static str); 11] = [
+    pub const ALL: [(Capability, &'static str); 12] = [
         (Capability::F64, "f64"),
         (Capability::F16, "f16"),
         (Capability::BF16, "bf16"),
@@ -77,6 +79,7 @@ impl Capability {
         (Capability::Deterministic, "deterministic"),
         (Capability::F8, "f8"),
         (Capability::ChannelsLast, "channels last"),
+        (Capability::ChannelsLastBytes, "channels last of bytes"),
     ];
 
     /// The bit.

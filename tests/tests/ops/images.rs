@@ -4,7 +4,7 @@
 use crate::isa::{ISAS, device};
 use thalweg::ops::{ConvOptions, PoolOptions};
 use thalweg::parallel::Pool;
-use thalweg::{Context, Mode, Tensor, jit};
+use thalweg::{Context, DType, Mode, Tensor, jit};
 
 /// Numbers between -1 and 1, others for each seed.
 fn numbers(shape: &[usize], seed: usize, cx: &Context) -> Tensor {
@@ -62,7 +62,27 @@ fn gates(x: &Tensor, w: &[Tensor]) -> Vec<Tensor> {
     vec![conv(&(gated.sigmoid() + &gated), &w[3], 1)]
 }
 
-const NETWORKS: [Network; 3] = [
+/// Integers of 8 bits between layers, with sums of a shortcut.
+fn bytes(x: &Tensor, w: &[Tensor]) -> Vec<Tensor> {
+    let unsigned = |x: &Tensor| x.clip(0.0, 255.0).round().cast(DType::U8);
+    let signed = |w: &Tensor| (w * 600.0).clip(-127.0, 127.0).round().cast(DType::I8);
+    let conv = |x: &Tensor, w: &Tensor, stride: usize| {
+        let around = ConvOptions::new()
+            .stride(stride)
+            .padding(w.shape().unwrap()[2] / 2);
+        x.conv_integer(&signed(w), None, None, around).cast(DType::F32)
+    };
+    let stem = conv(&unsigned(&(x.abs() * 200.0)), &w[0], 2) * 0.01;
+    let inside = unsigned(&(conv(&unsigned(&stem), &w[1], 1) * 0.003));
+    let sum = conv(&inside, &w[2], 1) * 0.003 + conv(&unsigned(&stem), &w[3], 1) * 0.01;
+    let all = unsigned(&sum);
+    vec![
+        conv(&all, &w[4], 2).mean_axes([2, 3]),
+        all.cast(DType::F32).max_axes([2, 3]),
+    ]
+}
+
+const NETWORKS: [Network; 4] = [
     Network {
         name: "residual",
         image: &[2, 3, 61, 45],
@@ -87,6 +107,18 @@ const NETWORKS: [Network; 3] = [
         image: &[1, 16, 23, 23],
         weights: &[&[64, 16, 3, 3], &[64, 64, 1, 1], &[32, 64, 1, 1], &[20, 32, 3, 3]],
         body: gates,
+    },
+    Network {
+        name: "bytes",
+        image: &[2, 7, 23, 19],
+        weights: &[
+            &[64, 7, 3, 3],
+            &[80, 64, 3, 3],
+            &[48, 80, 3, 3],
+            &[48, 64, 1, 1],
+            &[32, 48, 3, 3],
+        ],
+        body: bytes,
     },
 ];
 

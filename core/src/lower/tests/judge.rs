@@ -26,7 +26,7 @@ impl Support for Cpu {
         taken && Kernel::supports(&hal::device("cpu").unwrap(), op).is_ok()
     }
 
-    fn channels_last(&self) -> bool {
+    fn channels_last(&self, _: DType) -> bool {
         !matches!(self, Cpu::ChannelsFirst)
     }
 }

@@ -20,7 +20,7 @@ impl Support for Plain {
         false
     }
 
-    fn channels_last(&self) -> bool {
+    fn channels_last(&self, _: DType) -> bool {
         false
     }
 }

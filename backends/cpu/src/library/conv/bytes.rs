@@ -6,9 +6,10 @@ mod lanes;
 pub(super) mod squares;
 mod tiles;
 
-use super::geometry::{Axis, Pass};
-use super::operands::{Sizes, Weights};
+use super::geometry::{AXES, Axis, Pass};
+use super::operands::{Gathered, Sizes, Weights};
 use super::planes::PlaneFn;
+use super::tile::Tiles;
 use super::words::{ConvKernels, Word};
 use super::{Launch, code, forward};
 use crate::isa::Isa;
@@ -31,12 +32,15 @@ pub(super) struct Channels {
     /// What stands for an element of zero in planes. Other than zero, it was added to each element, and sums begin at as many times the
     /// weights, taken off.
     pub(super) zero: i32,
+    /// The elements of a lane are neighbours in the operand, which is read where it lies; see [`Channels::beside`].
+    pub(super) is_beside: bool,
     /// What computes tiles by AMX, in place of vectors.
     #[cfg(target_arch = "x86_64")]
     pub(super) squares: Option<squares::SquareFn>,
 }
 
-/// Packs the weights of a group and some rows: `dst[(lane * taps + tap) * pitch + row]`, zeros from the last row to the pitch.
+/// Packs the weights of a group and some rows: `dst[((block * taps + tap) * together + lane) * pitch + row]` for the lanes of each block of
+/// `together`, zeros from the last row to the pitch.
 pub(super) type PackLanesFn = unsafe fn(&Pick<'_>, pitch: usize, dst: *mut i32);
 
 /// Weights that are packed.
@@ -45,8 +49,9 @@ pub(super) struct Pick<'a> {
     pub(super) pass: &'a Pass,
     pub(super) group: usize,
     pub(super) rows: Range<usize>,
-    /// Lanes of channels.
+    /// Lanes of channels, and how many of them follow one another with a tap.
     pub(super) lanes: Range<usize>,
+    pub(super) together: usize,
 }
 
 impl Channels {
@@ -55,6 +60,15 @@ impl Channels {
         Sizes {
             channels: sizes.channels.div_ceil(self.each),
             ..*sizes
+        }
+    }
+
+    /// The same for an operand whose channels are neighbours, if whole lanes of them may be read as they are.
+    fn beside(self, x: &Gathered<u8>) -> Channels {
+        let are_lanes = self.each == 4 && self.zero == 0 && x.channels.is_multiple_of(self.each);
+        Channels {
+            is_beside: are_lanes && x.channel == 1 && x.spatial[AXES - 1] != 1,
+            ..self
         }
     }
 
@@ -102,7 +116,24 @@ pub(super) fn kernels(signs: Signs, launch: &Launch, isa: Isa, codegen: bool) ->
     }
     fours(signs, base, isa, codegen)
         .filter(|kernels| forward::takes(kernels, &kernels.sizes(&launch.sizes), &pass))
+        .map(|kernels| where_it_lies(kernels, &launch.gathered, &launch.sizes, &pass))
         .unwrap_or_else(|| pairs(signs, base, isa, codegen))
+}
+
+/// The same kernels, for an operand that is read where it lies, if it may.
+pub(super) fn where_it_lies(
+    kernels: ConvKernels<u32>,
+    x: &Gathered<u8>,
+    sizes: &Sizes,
+    pass: &Pass,
+) -> ConvKernels<u32> {
+    let suits = forward::reads_where_it_lies(&kernels.sizes(sizes), pass);
+    ConvKernels {
+        bytes: kernels
+            .bytes
+            .map(|bytes| if suits { bytes.beside(x) } else { bytes }),
+        ..kernels
+    }
 }
 
 /// Lanes of four, which AMX multiplies with any signs.
@@ -118,6 +149,7 @@ pub(super) fn by_squares(signs: Signs, base: ConvKernels<u32>, isa: Isa) -> Opti
             pack: lanes::pack::<4, false>,
             lane: lanes::lane::<4, false>,
             zero: 0,
+            is_beside: false,
             squares: Some(squares::kernel(signs)),
         }),
         ..base
@@ -138,7 +170,11 @@ pub(super) fn fours(
         (true, true) => (Sum::Fours, i32::from_ne_bytes([128; 4])),
         (false, false) => return None,
     };
-    let tiles = tiles::pairs(base.tiles, isa);
+    // The compiler's kernels stand for their number.
+    let tiles = Tiles {
+        steps: base.tiles.steps,
+        ..tiles::pairs(base.tiles, isa)
+    };
     Some(ConvKernels {
         tiles: codegen.then(|| code::tiles(tiles, sum, isa))??,
         bytes: Some(Channels {
@@ -147,6 +183,7 @@ pub(super) fn fours(
             pack: lanes::pack::<4, false>,
             lane: lanes::lane::<4, false>,
             zero,
+            is_beside: false,
             #[cfg(target_arch = "x86_64")]
             squares: None,
         }),
@@ -175,6 +212,7 @@ pub(super) fn pairs(signs: Signs, base: ConvKernels<u32>, isa: Isa, codegen: boo
                 false => lanes::lane::<2, false>,
             },
             zero: 0,
+            is_beside: false,
             #[cfg(target_arch = "x86_64")]
             squares: None,
         }),

@@ -90,6 +90,11 @@ pub(super) fn takes<T: Stored>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &P
     !lines::suits(sizes, pass) || (kernels.starts(1) == 0 && lines::is_written(kernels, pass))
 }
 
+/// Whether tiles of a launch read lanes of an operand with neighbouring channels where it lies.
+pub(super) fn reads_where_it_lies(sizes: &Sizes, pass: &Pass) -> bool {
+    !lines::suits(sizes, pass) && direct::suits(pass, sizes.channels, false)
+}
+
 /// Whether AMX suits the launch: whole squares of lanes, enough rows, and no lines for kernels of their own.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn takes_squares(sizes: &Sizes, pass: &Pass) -> bool {

@@ -48,7 +48,7 @@ impl ConvKernel {
     }
 }
 
-/// Positions of a transformed tile along an axis, or 0 for weights as they are, then rows of a packed tile, and bytes of all. `None` where
+/// Positions of a transformed tile along an axis, or 0 or 1 for an order of weights as they are, then rows of a packed tile, and bytes of all. `None` where
 /// the launch would not read them, or where accumulators are larger than elements, which would cost more memory than the packing is worth.
 fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize, usize)> {
     if !T::DIRECT {
@@ -66,7 +66,9 @@ fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, 
             let (x, y) = (&launch.gathered, &launch.rows);
             let channels = Channels::new(kernels, [x.channel, x.spatial[2]], [y.row, y.spatial[2]]);
             let width = forward::reads_packed(kernels, &sizes, &pass, extents, channels)?;
-            (0, width, forward::packed_len(kernels, &sizes, extents, width))
+            // Of lanes, those of an operand that is read where it lies have an order of their own.
+            let kind = kernels.bytes.is_some_and(|bytes| bytes.is_beside).into();
+            (kind, width, forward::packed_len(kernels, &sizes, extents, width))
         }
     };
     Some((kind, width, len * size_of::<T::Acc>()))

@@ -41,10 +41,20 @@ impl<W: Stored> ConvKernels<W> {
     /// Channels whose products with a tap are added one after another. Elements that are sums already may lie with their channels as
     /// neighbours, and then long runs of them pay.
     pub(super) fn together(&self) -> usize {
-        match self.bytes {
-            None if W::DIRECT => TOGETHER,
-            _ => 1,
+        match self.reads_channels() {
+            true => TOGETHER,
+            false => 1,
         }
+    }
+
+    /// Whether elements or lanes of them are what sums are made of, so that they may be read where they lie.
+    pub(super) fn reads_channels(&self) -> bool {
+        W::DIRECT && self.bytes.is_none_or(|bytes| bytes.is_beside)
+    }
+
+    /// Bytes of an element of the gathered operand.
+    pub(super) fn element(&self) -> usize {
+        self.bytes.map_or(size_of::<W>(), |_| 1)
     }
 
     /// Whether AMX computes the tiles.

@@ -100,35 +100,39 @@ pub(super) unsafe fn lane<const EACH: usize, const SIGNED: bool>(
 }
 
 /// Packs weights; see [`super::PackLanesFn`].
-pub(super) unsafe fn pack<const EACH: usize, const SIGNED: bool>(
-    of: &Pick<'_>,
-    pitch: usize,
-    mut dst: *mut i32,
-) {
+pub(super) unsafe fn pack<const EACH: usize, const SIGNED: bool>(of: &Pick<'_>, pitch: usize, dst: *mut i32) {
     const { assert!(EACH == 2 || EACH == 4) };
     let w = of.weights;
-    let first = w
+    let rows = w
         .ptr
         .wrapping_offset(of.group as isize * w.group + of.rows.start as isize * w.row);
-    for index in of.lanes.clone() {
-        let src = first.wrapping_offset((index * EACH) as isize * w.channel);
-        let count = EACH.min(w.channels - index * EACH);
-        of.pass.each_tap(|taps| {
-            let at = taps.iter().zip(w.taps);
-            let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-            let src = src.wrapping_offset(at);
-            // SAFETY: the caller vouches for the weights and for `pitch` lanes.
-            unsafe {
-                for row in 0..of.rows.len() {
-                    let src = src.wrapping_offset(row as isize * w.row);
-                    dst.add(row).write(lane::<EACH, SIGNED>(src, w.channel, count));
+    let taps = of.pass.taps();
+    for first in of.lanes.clone().step_by(of.together) {
+        let lanes = first..of.lanes.end.min(first + of.together);
+        let apart = lanes.len() * pitch;
+        for lane in lanes {
+            let at = (first - of.lanes.start) * taps + lane - first;
+            let mut dst = dst.wrapping_add(at * pitch);
+            let src = rows.wrapping_offset((lane * EACH) as isize * w.channel);
+            let count = EACH.min(w.channels - lane * EACH);
+            of.pass.each_tap(|taps| {
+                let at = taps.iter().zip(w.taps);
+                let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
+                let src = src.wrapping_offset(at);
+                // SAFETY: the caller vouches for the weights and for `pitch` lanes.
+                unsafe {
+                    for row in 0..of.rows.len() {
+                        let src = src.wrapping_offset(row as isize * w.row);
+                        dst.add(row)
+                            .write(self::lane::<EACH, SIGNED>(src, w.channel, count));
+                    }
+                    for row in of.rows.len()..pitch {
+                        dst.add(row).write(0);
+                    }
                 }
-                for row in of.rows.len()..pitch {
-                    dst.add(row).write(0);
-                }
-                dst = dst.add(pitch);
-            }
-        });
+                dst = dst.wrapping_add(apart);
+            });
+        }
     }
 }
 

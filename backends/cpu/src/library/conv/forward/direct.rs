@@ -21,8 +21,9 @@ pub(super) struct Direct {
     steps: Vec<Step>,
     /// For each index along an axis the bits of the steps that meet an element.
     meets: [Vec<u64>; AXES],
-    /// Elements from each element to the next along an axis, of the operand or of its copy.
+    /// Elements from each element to the next along an axis, of the operand or of its copy, and bytes of an element.
     strides: [isize; AXES],
+    element: usize,
     /// Elements of the copy, if there is one.
     pub(super) copied: Option<usize>,
 }
@@ -52,13 +53,14 @@ impl Direct {
     /// For blocks of at most `block` positions and panels of `width` rows; of a copy, if the operand is `copied`.
     pub(super) fn new<T: Stored>(
         job: &Job<'_, T>,
-        (together, width): (usize, usize),
+        kernels: &ConvKernels<T>,
+        width: usize,
         block: [usize; AXES],
         copied: bool,
     ) -> Direct {
         let (pass, channels) = (job.pass, job.sizes.channels);
-        let size = size_of::<T>() as isize;
-        let of_term = width as isize * size;
+        let (size, element) = (size_of::<T>() as isize, kernels.element());
+        let (of_term, together) = (width as isize * size, kernels.together());
         let [far, lines, line] = [0, 1, 2].map(|i| reach(&pass.axes[i], 0, block[i]).len());
         let strides = match copied {
             true => [lines * line * channels, line * channels, channels].map(|stride| stride as isize),
@@ -72,7 +74,7 @@ impl Direct {
                 let distances = at.iter().zip(&pass.axes).map(|(&tap, axis)| distance(axis, tap));
                 let tap: isize = distances.zip(strides).map(|(far, stride)| far * stride).sum();
                 steps.push(Step {
-                    end: (tap + (first + some) as isize) * size,
+                    end: tap * element as isize + (first + some) as isize * size,
                     bit,
                     back: -(some as isize * size),
                     weights: some as isize * of_term,
@@ -98,6 +100,7 @@ impl Direct {
             steps,
             meets,
             strides,
+            element,
             copied: copied.then_some(far * lines * line * channels),
         }
     }
@@ -112,8 +115,11 @@ impl Direct {
         let first = std::array::from_fn(|i| (at[i] * axes[i].step) as isize);
         match self.copied {
             None => {
-                let gathered = task.job.gathered.of_group(task.group);
-                gathered.at(sample, 0).wrapping_offset(of(first)).cast()
+                let gathered = &task.job.gathered;
+                let elements =
+                    task.group as isize * gathered.group + sample as isize * gathered.sample + of(first);
+                let bytes = elements.wrapping_mul(self.element as isize);
+                gathered.ptr.cast::<u8>().wrapping_offset(bytes)
             }
             Some(_) => {
                 let start = std::array::from_fn(|i| first[i] - reach(&axes[i], at[i], 1).start);
@@ -126,7 +132,7 @@ impl Direct {
     fn places<T: Stored>(&self, task: &Task<'_, T>, origin: *const u8, out: [isize; AXES]) -> Vec<Place<u8>> {
         let (axes, block, size) = (&task.job.pass.axes, &task.block, size_of::<T>() as isize);
         let of = |axis: usize| {
-            let step = axes[axis].step as isize * self.strides[axis] * size;
+            let step = axes[axis].step as isize * self.strides[axis] * self.element as isize;
             (0..block.size[axis]).map(move |i| {
                 let meets = self.meets[axis][block.at[axis] + i];
                 (i as isize * step, meets, i as isize * out[axis] * size)

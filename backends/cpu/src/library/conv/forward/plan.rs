@@ -150,7 +150,7 @@ impl<S> Plan<S> {
                 Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel, together),
             },
             direct: (shape.along == Along::Direct)
-                .then(|| Direct::new(job, (together, width), layout.block, shape.copied)),
+                .then(|| Direct::new(job, kernels, width, layout.block, shape.copied)),
             layout,
             in_place,
             result_beside: shape.result_beside,

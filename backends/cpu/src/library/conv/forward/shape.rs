@@ -46,11 +46,10 @@ impl Channels {
         operand: [isize; 2],
         result: [isize; 2],
     ) -> Channels {
-        let suits = T::DIRECT && kernels.bytes.is_none();
-        let are_beside = |[channel, place]: [isize; 2]| suits && channel == 1 && place != 1;
+        let are_beside = |[channel, place]: [isize; 2]| channel == 1 && place != 1;
         Channels {
-            of_operand: are_beside(operand),
-            of_result: are_beside(result),
+            of_operand: kernels.reads_channels() && are_beside(operand),
+            of_result: T::DIRECT && are_beside(result),
         }
     }
 }
@@ -81,7 +80,7 @@ impl<S> Shape<S> {
         pass: &Pass,
         channels: Channels,
     ) -> Shape<S> {
-        let (tiles, are_sums) = (&kernels.tiles, T::DIRECT && kernels.bytes.is_none());
+        let tiles = &kernels.tiles;
         if kernels.by_squares() {
             return Shape {
                 along: Along::Squares,
@@ -95,7 +94,7 @@ impl<S> Shape<S> {
         }
         let (wide, high) = (tiles.wide, tiles.high);
         let heights = sizes.rows.div_ceil(sizes.rows.div_ceil(high.1.len()));
-        let (width, kernels) = if heights <= wide.1.len() { wide } else { high };
+        let (width, set) = if heights <= wide.1.len() { wide } else { high };
         let [_, lines, line] = pass.count();
         let places = (lines - 1) * (line + pass.axes[2].span) + line;
         let used = (lines * line) as f64 / places.next_multiple_of(width) as f64;
@@ -108,10 +107,11 @@ impl<S> Shape<S> {
         let beside = channels.of_result && sizes.rows >= rows.0;
         let by_channels = beside || of_rows(rows) > used;
         let lies = channels.of_operand && direct::suits(pass, sizes.channels, false);
-        let pays = (beside || STEPS * of_rows(rows) > used)
+        let pays = kernels.bytes.is_none()
+            && (beside || STEPS * of_rows(rows) > used)
             && !pass.is_plain()
             && direct::suits(pass, sizes.channels, true);
-        if are_sums && (lies || pays) {
+        if kernels.reads_channels() && (lies || pays) {
             let [one, two, four] = tiles.steps;
             return Shape {
                 along: Along::Direct,
@@ -130,7 +130,7 @@ impl<S> Shape<S> {
             return Shape {
                 along: Along::Positions,
                 width,
-                kernels,
+                kernels: set,
                 steps: [&[]; 2],
                 copied: false,
                 spread: false,

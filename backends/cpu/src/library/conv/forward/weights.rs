@@ -33,6 +33,7 @@ pub(super) unsafe fn pack<T: Stored>(
             group,
             rows,
             lanes: channels,
+            together: kernels.together(),
         };
         // SAFETY: the caller's contract.
         unsafe { (bytes.pack)(&pick, pitch, dst.cast()) };

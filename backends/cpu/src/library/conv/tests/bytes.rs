@@ -4,7 +4,7 @@ use super::{Setup, Threads, shapes, strides, ways, window};
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::library::conv::bytes::by_squares;
-use crate::library::conv::bytes::{fours, pairs};
+use crate::library::conv::bytes::{fours, pairs, where_it_lies};
 use crate::library::conv::forward;
 use crate::library::conv::geometry::{AXES, Axis, Pass, Window};
 use crate::library::conv::operands::{Gathered, Rows, Sizes, Weights};
@@ -33,12 +33,26 @@ fn numbers(bytes: &[u8], signed: bool) -> Vec<f32> {
     bytes.iter().map(number).collect()
 }
 
+/// Elements of samples whose channels are neighbours, of samples whose places are.
+fn with_channels_last<V: Copy>(values: &[V], samples: usize, channels: usize) -> Vec<V> {
+    let places = values.len() / (samples * channels).max(1);
+    let at = |i: usize| (i / (places * channels), i / channels % places, i % channels);
+    let of = |(sample, place, channel)| values[(sample * channels + channel) * places + place];
+    (0..values.len()).map(|i| of(at(i))).collect()
+}
+
+/// The same strides where channels are neighbours; the first three are those of samples, groups and channels.
+fn strides_with_channels_last([n, g, c, d, h, w]: [usize; 6]) -> Vec<isize> {
+    let of = strides(&[n, d, h, w, g, c]);
+    [0, 4, 5, 1, 2, 3].map(|axis| of[axis]).to_vec()
+}
+
 /// The convolution with weights that are packed before the launch, and by it.
 fn run(
     kernels: &ConvKernels<u32>,
     setup: &Setup,
     (x, w): (&[u8], &[u8]),
-    parallel: &dyn Parallel,
+    (parallel, last): (&dyn Parallel, bool),
 ) -> [Vec<i32>; 2] {
     let sizes = setup.sizes;
     let pass = Pass {
@@ -50,8 +64,12 @@ fn run(
         setup.dims(|w| w.input),
     ];
     let (n, g) = (sizes.samples, sizes.groups);
-    let xs = strides(&[n, g, sizes.channels, i[0], i[1], i[2]]);
-    let ys = strides(&[n, g, sizes.rows, o[0], o[1], o[2]]);
+    let strides_of = |extents: [usize; 6]| match last {
+        true => strides_with_channels_last(extents),
+        false => strides(&extents),
+    };
+    let xs = strides_of([n, g, sizes.channels, i[0], i[1], i[2]]);
+    let ys = strides_of([n, g, sizes.rows, o[0], o[1], o[2]]);
     let ws = strides(&[g, sizes.rows, sizes.channels, k[0], k[1], k[2]]);
     let mut y = vec![77_i32; setup.y.len()];
     let lanes = kernels.sizes(&sizes);
@@ -64,20 +82,26 @@ fn run(
         taps: [ws[3], ws[4], ws[5]],
         extents: k,
     };
-    let width = forward::reads_packed(kernels, &lanes, &pass, k, forward::Channels::default());
+    let gathered = Gathered {
+        ptr: x.as_ptr(),
+        sample: xs[0],
+        group: xs[1],
+        channel: xs[2],
+        channels: sizes.channels,
+        spatial: [xs[3], xs[4], xs[5]],
+    };
+    let kernels = &match last {
+        true => where_it_lies(*kernels, &gathered, &sizes, &pass),
+        false => *kernels,
+    };
+    let channels = forward::Channels::new(kernels, [xs[2], xs[5]], [ys[2], ys[5]]);
+    let width = forward::reads_packed(kernels, &lanes, &pass, k, channels);
     let mut packed = vec![-1_i32; width.map_or(0, |width| forward::packed_len(kernels, &lanes, k, width))];
     [true, false].map(|before| {
         y.fill(77);
         let job = forward::Job {
             sizes: lanes,
-            gathered: Gathered {
-                ptr: x.as_ptr().cast(),
-                sample: xs[0],
-                group: xs[1],
-                channel: xs[2],
-                channels: sizes.channels,
-                spatial: [xs[3], xs[4], xs[5]],
-            },
+            gathered: gathered.cast(),
             weights,
             target: Rows {
                 ptr: y.as_mut_ptr().cast(),
@@ -157,6 +181,11 @@ fn cases() -> Vec<(Sizes, [Window; AXES])> {
             sizes(1, 1, 64, 192),
             [flat, window(7, 7, 1, 1, 0), window(7, 7, 1, 1, 0)],
         ),
+        // More lanes than are added together, of which the last ones are fewer.
+        (
+            sizes(1, 2, 70, 276),
+            [flat, window(7, 8, 2, 1, 1), window(8, 8, 1, 1, 0)],
+        ),
     ]);
     cases
 }
@@ -171,6 +200,9 @@ fn all_signs_and_forms() {
             (setup.x, setup.w) = (numbers(&x, a), numbers(&w, b));
             let [expected, ..] = setup.expected();
             let expected: Vec<i32> = expected.iter().map(|&sum| sum as i32).collect();
+            let (samples, groups) = (sizes.samples, sizes.groups);
+            let x_last = with_channels_last(&x, samples, groups * sizes.channels);
+            let last_expected = with_channels_last(&expected, samples, groups * sizes.rows);
             for (isa, codegen) in ways() {
                 let Some(base) = u32::kernels(MatDType::I32, isa, codegen, false) else {
                     panic!("i32 has words");
@@ -188,11 +220,18 @@ fn all_signs_and_forms() {
                 let forms = [four, squares, Some(pairs(signs, base, isa, codegen))];
                 for kernels in forms.into_iter().flatten() {
                     for parallel in [&Serial as &dyn Parallel, &Threads(3)] {
-                        for found in run(&kernels, &setup, (&x, &w), parallel) {
-                            assert!(
-                                found == expected,
-                                "{signs:?} {isa:?} {codegen} {sizes:?} {windows:?}"
-                            );
+                        for last in [false, true] {
+                            let (x, expected) = if last {
+                                (&x_last, &last_expected)
+                            } else {
+                                (&x, &expected)
+                            };
+                            for found in run(&kernels, &setup, (x, &w), (parallel, last)) {
+                                assert!(
+                                    found == *expected,
+                                    "{signs:?} {isa:?} {codegen} {last} {sizes:?} {windows:?}"
+                                );
+                            }
                         }
                     }
                 }

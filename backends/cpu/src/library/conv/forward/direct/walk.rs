@@ -243,8 +243,8 @@ impl<T: Stored> Walk<'_, T> {
                     false => (after.wrapping_sub(plan.terms * plan.width), panels),
                 };
                 let (of_panel, mut asked_for) = (all * plan.width * size, 0);
-                // Taps whose weights are finite: products of others and zero are NaN, so they are not left out.
-                let mut finite = 0;
+                // Taps whose weights are finite: products of others and zero are NaN, so they are not left out. Bytes are.
+                let mut finite = if task.kernels.bytes.is_some() { u64::MAX } else { 0 };
                 for (index, tile) in order.tiles.iter().enumerate() {
                     let places = order.places(tile);
                     let meets = tile.meets | !finite;
@@ -275,7 +275,7 @@ impl<T: Stored> Walk<'_, T> {
                             asked_step: apart,
                             later,
                         });
-                        if index == 0 {
+                        if finite == 0 && index == 0 {
                             finite = self.finite(places, out);
                         }
                     }
