@@ -79,7 +79,7 @@ impl Capability {
         (Capability::Deterministic, "deterministic"),
         (Capability::F8, "f8"),
         (Capability::ChannelsLast, "channels last"),
-        (Capability::ChannelsLastBytes, "channels last of bytes"),
+        (Capability::ChannelsLastBytes, "channels last bytes"),
     ];
 
     /// The bit.

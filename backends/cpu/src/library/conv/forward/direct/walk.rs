@@ -25,6 +25,7 @@ const ROOM: usize = 48 << 10;
 const PACKED_NEAR: usize = 128 << 10;
 /// Places of a tile whose sums no longer wait for each other, of one, two or four registers a place.
 const LEAST: [usize; 3] = [6, 4, 3];
+
 /// The weights of a walk.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Weights<S> {
