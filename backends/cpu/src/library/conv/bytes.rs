@@ -1,6 +1,6 @@
 //! Convolutions of 8-bit integers: a lane of 32 bits holds four channels where the machine sums the products of such lanes at once, else
-//! two as 16 bits. Planes and packed weights consist of such lanes, so tiles and lines are those of 32 bits. Sums are exact modulo 2³²,
-//! so all ways give the same bits.
+//! two as 16 bits. Planes and packed weights consist of such lanes, so tiles and lines are those of 32 bits. Where channels are neighbours,
+//! four of them are a lane as they lie. Sums are exact modulo 2³², so all ways give the same bits.
 
 mod lanes;
 pub(super) mod squares;

@@ -171,6 +171,14 @@ impl Writer<'_> {
         }
     }
 
+    /// `to += x * w`, the same the other way round.
+    fn multiply_add_element(&mut self, to: u8, x: u8, w: u8, spare: u8) {
+        match self.sum {
+            Sum::FoursSwapped => self.multiply_add(to, w, x, spare),
+            _ => self.multiply_add(to, x, w, spare),
+        }
+    }
+
     /// `to += a * b`, with b spread from memory.
     fn multiply_add_spread(&mut self, to: u8, a: u8, b: Rm) {
         let extra = Extra {
@@ -310,10 +318,9 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
             for vector in 0..vectors {
                 let to = (i * vectors + vector) as u8;
                 let column = column + vector as u8;
-                match (form, sum) {
-                    (Form::Positions, _) => w.multiply_add_weight(to, factor, column, spare + 1),
-                    (_, Sum::FoursSwapped) => w.multiply_add(to, column, factor, spare + 1),
-                    _ => w.multiply_add(to, factor, column, spare + 1),
+                match form {
+                    Form::Positions => w.multiply_add_weight(to, factor, column, spare + 1),
+                    Form::Rows => w.multiply_add_element(to, factor, column, spare + 1),
                 }
             }
         }

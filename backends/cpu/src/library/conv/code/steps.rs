@@ -103,11 +103,8 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
             }
             let factor = w.spread_in_turn(i, spare, from);
             for vector in 0..vectors {
-                let (to, column) = ((i * vectors + vector) as u8, column + vector as u8);
-                match sum {
-                    Sum::FoursSwapped => w.multiply_add(to, column, factor, spare + 1),
-                    _ => w.multiply_add(to, factor, column, spare + 1),
-                }
+                let to = (i * vectors + vector) as u8;
+                w.multiply_add_element(to, factor, column + vector as u8, spare + 1);
             }
         }
     };
