@@ -255,6 +255,15 @@ fn is_below_peak(kernel: &Kernel, value: NodeId) -> bool {
     }
 }
 
+/// An i32 as the integer of another dtype that its low bits are.
+fn wrapped(of: Value<'_>, dtype: DType) -> Value<'_> {
+    match dtype {
+        DType::U8 => of.with_bits(Binary::And, 0xff),
+        DType::I8 => of.unary(Unary::ShiftLeft(24)).unary(Unary::ShiftRight(24)),
+        _ => of,
+    }
+}
+
 /// The integer in each lane to which a cast takes f32: towards zero, saturated, and 0 for NaN.
 fn whole(of: Value<'_>, dtype: DType) -> Option<Value<'_>> {
     let (least, most) = match dtype {
@@ -303,14 +312,7 @@ impl Nodes {
                     reduces.push((i, op));
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }
-                Node::Load { param } => {
-                    let value = recorder.push(load(param), &[]);
-                    match info.dtypes[i]? {
-                        DType::U8 => value.with_bits(Binary::And, 0xff),
-                        DType::I8 => value.unary(Unary::ShiftLeft(24)).unary(Unary::ShiftRight(24)),
-                        _ => value,
-                    }
-                }
+                Node::Load { param } => wrapped(recorder.push(load(param), &[]), info.dtypes[i]?),
                 Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
                 Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
                     (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
@@ -318,14 +320,17 @@ impl Nodes {
                     (DType::F32, to) if wide => whole(of(arg), to)?,
                     _ => return None,
                 },
-                Node::Op { op, args } if info.dtypes[i] == Some(DType::I32) => {
+                Node::Op { op, args }
+                    if matches!(info.dtypes[i], Some(DType::I32 | DType::I8 | DType::U8)) =>
+                {
                     let [a, b, _] = args.map(of);
-                    match op {
+                    let value = match op {
                         ScalarOp::Add => a.binary(Binary::IntAdd, b),
                         ScalarOp::Sub => a.binary(Binary::IntSub, b),
                         ScalarOp::Mul => a.binary(Binary::IntMul, b),
                         _ => return None,
-                    }
+                    };
+                    wrapped(value, info.dtypes[i]?)
                 }
                 _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
                     return None;

@@ -24,7 +24,30 @@ macro_rules! as_casts {
     )*};
 }
 
-as_casts!(f64 f32 i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
+as_casts!(i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
+as_casts!(f64 f32 => [f64 f32 i64 i32 u64 u32]);
+
+macro_rules! by_i32 {
+    ($($from:ident => $($to:ident)*;)*) => {$($(
+        impl To<$to> for $from {
+            /// By i32, because processors have no instruction from vectors of floats to vectors of narrow integers.
+            #[inline(always)]
+            fn to(self) -> $to {
+                let (least, most) = ($from::from($to::MIN), $from::from($to::MAX));
+                let number = if self.is_nan() { 0.0 } else { self };
+                let above = if number > least { number } else { least };
+                let inside = if above < most { above } else { most };
+                // SAFETY: the number is between two that i32 has.
+                (unsafe { inside.to_int_unchecked::<i32>() }) as $to
+            }
+        }
+    )*)*};
+}
+
+by_i32! {
+    f64 => i16 i8 u16 u8;
+    f32 => i16 i8 u16 u8;
+}
 
 /// Where one side is a float that models compute with, the other's own set does not matter: quantized values are read and written so.
 const fn widest<T: Num, R: Num>() -> Isa {

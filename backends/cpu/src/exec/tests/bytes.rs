@@ -12,16 +12,17 @@ fn cast(k: &mut Kernel, arg: NodeId, dtype: DType) -> NodeId {
     k.push(Node::Cast { arg, dtype })
 }
 
-/// `x / scale`, rounded, and a zero point, as `dtype`.
+/// `x / scale`, rounded, and a zero point, as `dtype`, less that zero point.
 fn quantized(k: &mut Kernel, x: NodeId, dtype: DType) -> NodeId {
     let scale = k.param(DType::F32, Role::In, Level::Row, Access::Broadcast);
     let zero = k.param(dtype, Role::In, Level::Row, Access::Broadcast);
     let (scale, zero) = (k.load(scale), k.load(zero));
     let steps = k.op(ScalarOp::Div, &[x, scale]);
     let steps = k.op(ScalarOp::Round, &[steps]);
-    let zero = cast(k, zero, DType::F32);
-    let moved = k.op(ScalarOp::Add, &[steps, zero]);
-    cast(k, moved, dtype)
+    let offset = cast(k, zero, DType::F32);
+    let moved = k.op(ScalarOp::Add, &[steps, offset]);
+    let bytes = cast(k, moved, dtype);
+    k.op(ScalarOp::Sub, &[bytes, zero])
 }
 
 /// Sums of i32 as a line, the greater of that and a residual, and the same as bytes.
