@@ -3,6 +3,7 @@
 
 mod walk;
 
+use super::order::{Places, Run};
 use super::{Job, Task};
 use crate::library::conv::geometry::{AXES, Block, Pass, distance, reach};
 use crate::library::conv::steps::{Place, Step, TAPS, TOGETHER};
@@ -129,27 +130,34 @@ impl Direct {
     }
 
     /// The positions of the task's block, which have their sums `out` elements apart along each axis.
-    fn places<T: Stored>(&self, task: &Task<'_, T>, origin: *const u8, out: [isize; AXES]) -> Vec<Place<u8>> {
+    fn places<T: Stored>(&self, task: &Task<'_, T>, origin: *const u8, out: [isize; AXES]) -> Places {
         let (axes, block, size) = (&task.job.pass.axes, &task.block, size_of::<T>() as isize);
-        let of = |axis: usize| {
-            let step = axes[axis].step as isize * self.strides[axis] * self.element as isize;
-            (0..block.size[axis]).map(move |i| {
-                let meets = self.meets[axis][block.at[axis] + i];
-                (i as isize * step, meets, i as isize * out[axis] * size)
-            })
-        };
-        let mut places = Vec::with_capacity(block.size.iter().product());
-        for (far, meets, far_out) in of(0) {
-            for (line, of_line, line_out) in of(1) {
-                let (line, meets) = (origin.wrapping_offset(far + line), meets & of_line);
-                places.extend(of(2).map(|(at, of_place, out)| Place {
-                    at: line.wrapping_offset(at),
-                    meets: meets & of_place,
-                    out: far_out + line_out + out,
-                }));
+        let step: [[isize; 2]; AXES] = std::array::from_fn(|axis| {
+            let to_next = axes[axis].step as isize * self.strides[axis] * self.element as isize;
+            [to_next, out[axis] * size]
+        });
+        let of = |axis: usize| &self.meets[axis][block.at[axis]..][..block.size[axis]];
+        let mut runs = Vec::new();
+        for (i, far) in of(0).iter().enumerate() {
+            for (j, line) in of(1).iter().enumerate() {
+                let mut k = 0;
+                for some in of(2).chunk_by(|a, b| a == b) {
+                    let [at, out] = [0, 1].map(|of| {
+                        i as isize * step[0][of] + j as isize * step[1][of] + k as isize * step[2][of]
+                    });
+                    runs.push(Run {
+                        first: Place {
+                            at: origin.wrapping_offset(at),
+                            meets: far & line & some[0],
+                            out,
+                        },
+                        len: some.len(),
+                    });
+                    k += some.len();
+                }
             }
         }
-        places
+        Places { runs, step: step[2] }
     }
 
     /// Turns what a block takes from: the channels of each element become neighbours.

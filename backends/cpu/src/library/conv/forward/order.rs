@@ -12,6 +12,20 @@ use std::ops::Range;
 /// Most groups of positions: forming them takes the square of their number.
 const MOST: usize = 32;
 
+/// Places one after the other that meet the same taps.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) first: Place<u8>,
+    pub(super) len: usize,
+}
+
+/// The places of a block, one after the other.
+pub(super) struct Places {
+    pub(super) runs: Vec<Run>,
+    /// Bytes from a place of a run to the next: to what it meets at distance zero, and to its sums.
+    pub(super) step: [isize; 2],
+}
+
 /// Some places that are summed together.
 pub(super) struct Tile {
     pub(super) places: Range<u32>,
@@ -39,12 +53,11 @@ impl Orders {
     pub(super) fn new(
         of: ([usize; AXES], [isize; AXES]),
         origin: *const u8,
-        places: &[Place<u8>],
+        places: &Places,
         [held, least]: [usize; 2],
     ) -> Orders {
         let some = cut(places.len(), held).into_iter();
-        let order =
-            |some: Range<u32>| Order::new(places[some.start as usize..some.end as usize].to_vec(), least);
+        let order = |some: Range<u32>| Order::new(&places.some(some), least);
         Orders {
             of,
             origin,
@@ -104,29 +117,56 @@ fn merge(groups: &mut [Group], least: usize) {
     }
 }
 
-impl Order {
-    /// Of places in any order; the sums of fewer than `least` wait for each other.
-    pub(super) fn new(places: Vec<Place<u8>>, least: usize) -> Order {
-        if places.iter().all(|place| place.meets == places[0].meets) {
-            return Order::plain(places);
-        }
-        let mut groups: SmallVec<[Group; MOST]> = SmallVec::new();
-        let mut of_place = Vec::with_capacity(places.len());
-        let mut last = 0;
-        for place in &places {
-            if groups.get(last).is_none_or(|group| group.meets != place.meets) {
-                let found = groups.iter().position(|group| group.meets == place.meets);
-                last = found.unwrap_or(groups.len());
-                if found.is_none() {
-                    groups.push(Group {
-                        meets: place.meets,
-                        len: 0,
-                        into: None,
-                    });
-                }
+impl Places {
+    fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.len).sum()
+    }
+
+    /// Those from one number to another.
+    fn some(&self, range: Range<u32>) -> Places {
+        let (mut runs, mut start) = (Vec::with_capacity(self.runs.len()), 0);
+        for run in &self.runs {
+            let inside = |end: u32| (end as usize).saturating_sub(start).min(run.len);
+            let (from, to) = (inside(range.start), inside(range.end));
+            if from < to {
+                runs.push(Run {
+                    first: self.place(run, from),
+                    len: to - from,
+                });
             }
-            groups[last].len += 1;
-            of_place.push(last);
+            start += run.len;
+        }
+        Places { runs, ..*self }
+    }
+
+    fn place(&self, run: &Run, index: usize) -> Place<u8> {
+        let [at, out] = self.step.map(|step| step * index as isize);
+        Place {
+            at: run.first.at.wrapping_offset(at),
+            out: run.first.out + out,
+            ..run.first
+        }
+    }
+}
+
+impl Order {
+    /// The sums of fewer than `least` places wait for each other.
+    pub(super) fn new(places: &Places, least: usize) -> Order {
+        let mut groups: SmallVec<[Group; MOST]> = SmallVec::new();
+        let mut of_run = Vec::with_capacity(places.runs.len());
+        for run in &places.runs {
+            let meets = run.first.meets;
+            let found = groups.iter().position(|group| group.meets == meets);
+            let group = found.unwrap_or(groups.len());
+            if found.is_none() {
+                groups.push(Group {
+                    meets,
+                    len: 0,
+                    into: None,
+                });
+            }
+            groups[group].len += run.len;
+            of_run.push(group);
             if groups.len() > MOST {
                 return Order::plain(places);
             }
@@ -153,18 +193,24 @@ impl Order {
             tiles.extend(cut(groups[i].len, PLACES).into_iter().map(tile));
             start += groups[i].len;
         }
-        let mut order = vec![0; places.len()];
-        for (i, group) in of_place.into_iter().enumerate() {
+        let none = Place {
+            at: std::ptr::null(),
+            meets: 0,
+            out: 0,
+        };
+        let mut order = vec![none; start];
+        for (run, group) in places.runs.iter().zip(of_run) {
             let to = &mut starts[ends[group]];
-            order[*to] = i;
-            *to += 1;
+            for (i, place) in order[*to..][..run.len].iter_mut().enumerate() {
+                *place = places.place(run, i);
+            }
+            *to += run.len;
         }
         // A tile comes when its last place would, so that it meets what is near; but first one that meets most.
-        tiles[1..].sort_by_key(|tile| order[tile.places.end as usize - 1]);
-        Order {
-            places: order.into_iter().map(|i| places[i]).collect(),
-            tiles,
+        if let [_, rest @ ..] = &mut tiles[..] {
+            rest.sort_by_key(|tile| order[tile.places.end as usize - 1].out);
         }
+        Order { places: order, tiles }
     }
 
     pub(super) fn places(&self, tile: &Tile) -> &[Place<u8>] {
@@ -176,7 +222,12 @@ impl Order {
     }
 
     /// In the order as it is.
-    fn plain(places: Vec<Place<u8>>) -> Order {
+    fn plain(places: &Places) -> Order {
+        let each = places
+            .runs
+            .iter()
+            .flat_map(|run| (0..run.len).map(|i| places.place(run, i)));
+        let places: Vec<Place<u8>> = each.collect();
         let tile = |some: Range<u32>| Tile {
             meets: places[some.start as usize..some.end as usize]
                 .iter()
@@ -195,28 +246,36 @@ mod tests {
     use super::*;
 
     /// The places of `lines` by `line` positions and three by three taps, with padding around them.
-    fn plane(lines: usize, line: usize) -> Vec<Place<u8>> {
+    fn plane(lines: usize, line: usize) -> Places {
         let along = |at: usize, extent: usize, taps: [u64; 3]| {
             let there = (0..3).filter(|tap| (1..=extent).contains(&(at + tap)));
             there.fold(0, |all, tap| all | taps[tap])
         };
-        let place = |i: usize| {
-            let meets =
-                along(i / line, lines, [0o007, 0o070, 0o700]) & along(i % line, line, [0o111, 0o222, 0o444]);
-            Place {
-                at: std::ptr::null::<u8>().wrapping_add(i),
-                meets,
-                out: i as isize,
-            }
+        let meets = |i: usize| {
+            along(i / line, lines, [0o007, 0o070, 0o700]) & along(i % line, line, [0o111, 0o222, 0o444])
         };
-        (0..lines * line).map(place).collect()
+        let mut runs: Vec<Run> = Vec::new();
+        for i in 0..lines * line {
+            match runs.last_mut() {
+                Some(run) if run.first.meets == meets(i) => run.len += 1,
+                _ => runs.push(Run {
+                    first: Place {
+                        at: std::ptr::null::<u8>().wrapping_add(i),
+                        meets: meets(i),
+                        out: i as isize,
+                    },
+                    len: 1,
+                }),
+            }
+        }
+        Places { runs, step: [1, 1] }
     }
 
     #[test]
     fn tiles_have_every_place_once_and_all_its_taps() {
         for (lines, line) in (1..16).flat_map(|lines| (1..16).map(move |line| (lines, line))) {
             for least in [3, 4, 6] {
-                let order = Order::new(plane(lines, line), least);
+                let order = Order::new(&plane(lines, line), least);
                 let mut found = vec![0; lines * line];
                 for tile in &order.tiles {
                     assert!((1..=PLACES).contains(&tile.places.len()));
@@ -241,11 +300,11 @@ mod tests {
             let of = |tile: &Tile| tile.places.len() * tile.meets.count_ones() as usize;
             order.tiles.iter().map(of).sum()
         };
-        let order = Order::new(plane(7, 7), 3);
+        let order = Order::new(&plane(7, 7), 3);
         assert_eq!((order.tiles.len(), products(&order)), (9, 25 * 9 + 24 * 6));
         assert_eq!(order.tiles[0].meets, 0o777);
         for (extent, most) in [(14, 0.92), (28, 0.96), (56, 0.98)] {
-            let order = Order::new(plane(extent, extent), 4);
+            let order = Order::new(&plane(extent, extent), 4);
             let share = products(&order) as f64 / (9 * extent * extent) as f64;
             assert!(share < most, "{extent}: {share}");
         }

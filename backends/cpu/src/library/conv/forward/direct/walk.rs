@@ -244,19 +244,24 @@ impl<T: Stored> Walk<'_, T> {
                     false => (after.wrapping_sub(plan.terms * plan.width), panels),
                 };
                 let (of_panel, mut asked_for) = (all * plan.width * size, 0);
+                let mut of_last = (u64::MAX, all);
                 // Taps whose weights are finite: products of others and zero are NaN, so they are not left out. Bytes are.
                 let mut finite = if task.kernels.bytes.is_some() { u64::MAX } else { 0 };
                 for (index, tile) in order.tiles.iter().enumerate() {
                     let places = order.places(tile);
                     let meets = tile.meets | !finite;
                     let later = match self.asks && asked_for < of_panel * panels {
-                        true => next
-                            .wrapping_add((last + asked_for / of_panel) * plan.packed)
-                            .wrapping_byte_add(asked_for % of_panel)
-                            .cast(),
+                        true => {
+                            let at = next.wrapping_add((last + asked_for / of_panel) * plan.packed);
+                            let later = at.wrapping_byte_add(asked_for % of_panel);
+                            if of_last.0 != meets {
+                                of_last = (meets, terms(meets));
+                            }
+                            asked_for += of_last.1 * LATER;
+                            later.cast()
+                        }
                         false => std::ptr::null(),
                     };
-                    asked_for += if meets == u64::MAX { all } else { terms(meets) } * LATER;
                     let (to, apart) = asked(index, [first, some.as_ptr_range().end == end]);
                     // SAFETY: the places are positions of the block, whose elements exist where their bits say so. There are weights for
                     // each step and room for the sums.
