@@ -4,27 +4,49 @@ use super::Args;
 use super::launch::{FETCH, SPLIT, STREAM, tasks};
 use super::program::Program;
 use super::space::full_strides;
-use crate::codegen::Map;
+use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::OnceLock;
-use thalweg_hal::ir::{Access, Kernel, Role};
+use thalweg_hal::ir::{Access, Kernel, Level, Role};
 
 /// Neighbours that a call of machine code is worth.
 const LEAST: u64 = 16;
 /// Most elements of a call.
 const MOST: u64 = 16 << 10;
+/// Neighbours for which a call of a line alone is worth its while.
+const LONG: u64 = 512;
 
 /// Machine code for a map along lines, made when it first runs.
 #[derive(Default)]
 pub(super) struct Lines {
     /// And the parameters that move along a line in the first launch, a bit each. Launches of other strides run the loops.
     made: OnceLock<Option<(u64, Map)>>,
+    /// Code for many short lines, with the parameters that move along a line and those that never do.
+    rows: OnceLock<Option<([u64; 2], Rows)>>,
 }
 
 impl Lines {
+    fn rows(&self, kernel: &Kernel, isa: Isa, [moving, single]: [u64; 2]) -> Option<&Rows> {
+        let made = self.rows.get_or_init(|| {
+            let mut kernel = kernel.clone();
+            (kernel.outer, kernel.inner) = (1, 1);
+            for (p, param) in kernel.params.iter_mut().enumerate() {
+                (param.level, param.access) = match (moving >> p & 1, single >> p & 1) {
+                    (1, _) => (Level::Element, Access::Contiguous),
+                    (_, 1) => (Level::Row, Access::Broadcast),
+                    _ => (Level::Row, Access::Strided),
+                };
+            }
+            let info = kernel.verify().ok()?;
+            Some(([moving, single], Rows::of_map(&kernel, &info, isa)?))
+        });
+        let of = made.as_ref().filter(|(of, _)| *of == [moving, single]);
+        of.map(|(_, rows)| rows)
+    }
+
     fn along(&self, kernel: &Kernel, isa: Isa, moving: u64) -> Option<&Map> {
         let made = self.made.get_or_init(|| {
             let mut kernel = kernel.clone();
@@ -97,33 +119,47 @@ impl Lines {
             }
         };
         let bytes = |p: usize, axis: usize| stride(p, axis) as isize * size(p) as isize;
-        // One line after the other, from the one of a number on.
-        let lines = |rows: Range<u64>| {
-            let mut index: SmallVec<[u64; 8]> = SmallVec::from_elem(0, outer);
-            let mut addresses: SmallVec<[*mut u8; 16]> = args.args.iter().map(|arg| arg.ptr).collect();
-            let mut left = rows.start;
-            for axis in (0..outer).rev() {
-                index[axis] = left % extents[axis];
-                left /= extents[axis];
-                for (p, address) in addresses.iter_mut().enumerate() {
-                    *address = address.wrapping_offset(index[axis] as isize * bytes(p, axis));
-                }
+        // Lines at equal distances, and bytes from one to the next.
+        let (mut together, mut steps): (u64, SmallVec<[isize; 16]>) = (1, SmallVec::from_elem(0, params));
+        for axis in (0..outer).rev().filter(|&axis| extents[axis] != 1) {
+            if together == 1 {
+                steps = (0..params).map(|p| bytes(p, axis)).collect();
+            } else if (0..params).any(|p| bytes(p, axis) != steps[p] * together as isize) {
+                break;
             }
-            for _ in rows {
-                line(&addresses);
+            together *= extents[axis];
+        }
+        let still = |p: &usize| moving >> p & 1 == 0 && (0..outer).all(|axis| bytes(*p, axis) == 0);
+        let single = (0..params).filter(still).fold(0, |all, p| all | 1 << p);
+        let short = (length < LONG && together > 1).then(|| self.rows(kernel, isa, [moving, single]));
+        let short = short.flatten();
+        // One line after the other.
+        let lines = |rows: Range<u64>| {
+            let mut row = rows.start;
+            while row < rows.end {
+                let some = (together - row % together).min(rows.end - row);
+                let mut addresses: SmallVec<[*mut u8; 16]> = args.args.iter().map(|arg| arg.ptr).collect();
+                let mut left = row;
                 for axis in (0..outer).rev() {
-                    index[axis] += 1;
-                    let steps = match index[axis] < extents[axis] {
-                        true => 1,
-                        false => 1 - extents[axis] as isize,
-                    };
+                    let index = left % extents[axis];
+                    left /= extents[axis];
                     for (p, address) in addresses.iter_mut().enumerate() {
-                        *address = address.wrapping_offset(steps * bytes(p, axis));
+                        *address = address.wrapping_offset(index as isize * bytes(p, axis));
                     }
-                    if steps == 1 {
-                        break;
+                }
+                row += some;
+                if let Some(code) = short {
+                    let each = (some as usize, length as usize);
+                    // SAFETY: the caller of the launch vouches for the parameters and scalars. What does not move is single along a
+                    // line, and code for maps keeps nothing and asks for nothing.
+                    unsafe { code.run(each, &mut addresses, &steps, args.scalars, false) };
+                    continue;
+                }
+                for _ in 0..some {
+                    line(&addresses);
+                    for (address, step) in addresses.iter_mut().zip(&steps) {
+                        *address = address.wrapping_offset(*step);
                     }
-                    index[axis] = 0;
                 }
             }
         };
