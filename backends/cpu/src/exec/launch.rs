@@ -23,8 +23,9 @@ use thalweg_hal::ir::{Level, Param, Role};
 const KEEP_ROW: u64 = 256 << 10;
 /// The same for a block of rows.
 const KEEP_ROWS: u64 = 512 << 10;
-/// Lanes of a block of rows in a kernel with reductions.
-const ROW_BLOCK: usize = 512;
+/// Lanes of a block of rows in a kernel with reductions. Element `j` of all rows is a line of a sheet: with a power of two, lines would
+/// share a few sets of the first cache.
+const ROW_BLOCK: usize = 704;
 /// Outputs of at least this many bytes are written past the caches.
 pub(crate) const STREAM: u64 = 8 << 20;
 /// Inputs of at least this many bytes are asked for ahead of time.
