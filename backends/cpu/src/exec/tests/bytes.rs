@@ -146,6 +146,25 @@ fn lines_of_any_layout() {
     );
 }
 
+/// All inputs stand still along lines, and each line has other values.
+#[test]
+fn lines_of_one_value_each() {
+    let mut rng = Rng(64);
+    for dtype in [DType::U8, DType::I8] {
+        for length in [16, 17, 64, 100, 511, 600] {
+            let kernel = line(2, Access::Strided, dtype);
+            let mut case = random_case(kernel, vec![1 + rng.below(9), length], &mut rng);
+            lay_along_lines(&mut case, &mut rng);
+            for (param, buffer) in case.kernel.params.iter().zip(&mut case.buffers) {
+                if param.role == Role::In && param.access != Access::Broadcast {
+                    buffer.strides.copy_from_slice(&[1, 0]);
+                }
+            }
+            check(&case);
+        }
+    }
+}
+
 /// f32 alone has lines with AVX2 too; one program meets launches of several strides.
 #[test]
 fn one_program_for_several_strides() {
