@@ -32,7 +32,7 @@ use crate::isa::Isa;
 use crate::loops::SEGMENT;
 use function::{Way, function};
 use pages::Pages;
-use thalweg_hal::ir::{Info, Kernel};
+use thalweg_hal::ir::{Access, Info, Kernel, Level, Role};
 
 /// Most parameters of a kernel.
 const MOST_PARAMS: usize = 16;
@@ -141,6 +141,22 @@ impl Rows {
     /// Compiles a kernel; `None` where it stays with the loops.
     pub(crate) fn new(kernel: &Kernel, info: &Info, phases: &Phases, isa: Isa) -> Option<Rows> {
         Rows::asking(kernel, info, phases, isa, rows::MOST_AHEAD)
+    }
+
+    /// A map as a kernel of rows: outputs and the parameters of `moving` go on along a row, those of `single` are the same everywhere, and the
+    /// others for a row. Sets have a bit for each parameter.
+    pub(crate) fn laid(kernel: &Kernel, moving: u64, single: u64) -> Kernel {
+        let mut rows = kernel.clone();
+        (rows.outer, rows.inner) = (1, 1);
+        for (p, param) in rows.params.iter_mut().enumerate() {
+            (param.level, param.access) = match (moving >> p & 1, single >> p & 1) {
+                _ if param.role == Role::Out => (Level::Element, Access::Contiguous),
+                (1, _) => (Level::Element, Access::Contiguous),
+                (_, 1) => (Level::Row, Access::Broadcast),
+                _ => (Level::Row, Access::Strided),
+            };
+        }
+        rows
     }
 
     /// Compiles a map whose rows are in a cache; `None` where it stays with the loops.

@@ -10,7 +10,7 @@ use crate::parallel::Parallel;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::OnceLock;
-use thalweg_hal::ir::{Access, Kernel, Level, Role};
+use thalweg_hal::ir::{Access, Kernel, Role};
 
 /// Neighbours that a call of machine code is worth.
 const LEAST: u64 = 16;
@@ -31,15 +31,7 @@ pub(super) struct Lines {
 impl Lines {
     fn rows(&self, kernel: &Kernel, isa: Isa, [moving, single]: [u64; 2]) -> Option<&Rows> {
         let made = self.rows.get_or_init(|| {
-            let mut kernel = kernel.clone();
-            (kernel.outer, kernel.inner) = (1, 1);
-            for (p, param) in kernel.params.iter_mut().enumerate() {
-                (param.level, param.access) = match (moving >> p & 1, single >> p & 1) {
-                    (1, _) => (Level::Element, Access::Contiguous),
-                    (_, 1) => (Level::Row, Access::Broadcast),
-                    _ => (Level::Row, Access::Strided),
-                };
-            }
+            let kernel = Rows::laid(kernel, moving, single);
             let info = kernel.verify().ok()?;
             Some(([moving, single], Rows::of_map(&kernel, &info, isa)?))
         });

@@ -149,16 +149,7 @@ fn columns(extents: &[u64], order: &[usize], place: &Arg<'_>) -> Option<usize> {
 
 impl Code {
     fn new(kernel: &Kernel, ways: Ways, isa: Isa) -> Option<Code> {
-        let mut rows = kernel.clone();
-        (rows.outer, rows.inner) = (1, 1);
-        for (at, param) in rows.params.iter_mut().enumerate() {
-            (param.level, param.access) = match param.role {
-                Role::Out => (Level::Element, Access::Contiguous),
-                Role::In if has(ways.moving, at) => (Level::Element, Access::Contiguous),
-                Role::In if has(ways.single, at) => (Level::Row, Access::Broadcast),
-                Role::In => (Level::Row, Access::Strided),
-            };
-        }
+        let mut rows = Rows::laid(kernel, ways.moving, ways.single);
         let columns = Columns::cut(&mut rows, ways, isa);
         let info = rows.verify().ok()?;
         Some(Code {

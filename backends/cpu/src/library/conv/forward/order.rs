@@ -206,7 +206,8 @@ impl Order {
             }
             *to += run.len;
         }
-        // A tile comes when its last place would, so that it meets what is near; but first one that meets most.
+        // A tile comes when its last place would, so that it meets what is near; but first one that meets most. Sums lie in the order of
+        // places.
         if let [_, rest @ ..] = &mut tiles[..] {
             rest.sort_by_key(|tile| order[tile.places.end as usize - 1].out);
         }
