@@ -12,7 +12,7 @@ use thalweg_hal::ir::{Access, Kernel, Level, Node, NodeId, ReduceOp, Role, Scala
 fn short_rows() {
     let mut rng = Rng(21);
     for length in [2, 3, 4, 5, 8, 10, 16, 17, 24, 25, 32, 33] {
-        for rows in [65, 1030] {
+        for rows in [65, 1030, 1414] {
             for kernel in [
                 softmax(1, Access::Contiguous),
                 softmax(1, Access::Strided),
