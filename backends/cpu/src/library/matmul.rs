@@ -6,6 +6,7 @@
 use super::gemm::{self, Kernels, Operands, Scratch, Stored, Whole, piece};
 use super::gemv::{VectorKernel, VectorProduct};
 use crate::isa::Isa;
+use grid::{Grid, PACK_COSTS};
 use std::ops::Range;
 
 pub use super::gemm::Signs;
@@ -190,7 +191,7 @@ unsafe fn typed<T: VectorProduct>(
     } else {
         (x, b.packed.cast::<T::Acc>(), strides, p.m, p.n)
     };
-    let whole = Whole::new(&kernels, whole, p.k, n);
+    let whole = Whole::new(&kernels, whole.cast_mut(), p.k, n);
     let vector = if m == 1 {
         VectorKernel::new(isa, &x.0, p.k, n)
     } else {
@@ -256,7 +257,7 @@ struct Product<'a, T: VectorProduct> {
 }
 
 impl<T: VectorProduct> Product<'_, T> {
-    /// Packs B before the blocks of rows: all of it, or as many columns at a time as make `most` accumulators.
+    /// Packs B once for all blocks of rows: all of it, or as many columns at a time as make `most` accumulators.
     ///
     /// # Safety
     /// That of [`matmul`].
@@ -268,7 +269,6 @@ impl<T: VectorProduct> Product<'_, T> {
         let stripes = panels.div_ceil(most);
         let room =
             Scratch::take(gemm::packed_len(kernels, k, panels.div_ceil(stripes) * nr) * size_of::<T::Acc>());
-        let to = Shared(room.start().cast::<T::Acc>());
         // Batches that share B are one run.
         let (runs, together) = match self.strides[1] {
             0 => (1, batch),
@@ -278,19 +278,6 @@ impl<T: VectorProduct> Product<'_, T> {
             let panels = piece(panels, stripes, stripe);
             let cols = panels.start * nr..(panels.end * nr).min(n);
             let x = Shared(self.x.0.batch(self.strides, run).columns(cols.start));
-            let pack = |panels: Range<usize>| {
-                let (x, to) = (&x, &to);
-                let b = (x.0.b, x.0.b_row, x.0.b_col);
-                // SAFETY: the panels lie in B and in the room for the stripe; no other thread packs them.
-                unsafe { gemm::pack_panels(kernels, b, k, cols.len(), to.0, panels) }
-            };
-            let work = k * cols.len() * self.pack_cost();
-            match (work / self.grain).clamp(1, self.parallel.threads().min(panels.len())) {
-                1 => pack(0..panels.len()),
-                tasks => {
-                    (self.parallel).run(tasks, &|task| pack(piece(panels.len(), tasks, task)));
-                }
-            }
             let product = Product {
                 x,
                 problem: Problem {
@@ -302,7 +289,26 @@ impl<T: VectorProduct> Product<'_, T> {
                 ..*self
             };
             // SAFETY: same contract.
-            unsafe { product.run(Whole::new(kernels, to.0, k, cols.len())) };
+            unsafe { product.run(Whole::new(kernels, room.start().cast(), k, cols.len()).filling(true)) };
+        }
+    }
+
+    /// Packs B.
+    ///
+    /// # Safety
+    /// That of [`matmul`], and the memory is that of B as [`gemm::pack_panels`] packs it.
+    unsafe fn pack(&self, whole: &Whole<T::Acc>) {
+        let (Problem { n, k, .. }, kernels) = (self.problem, self.kernels);
+        let shared = &(&self.x, Shared(whole.memory()));
+        let pack = |panels: Range<usize>| {
+            let (x, to) = (&shared.0.0, shared.1.0);
+            // SAFETY: the panels lie in B and in the memory; no other thread packs them.
+            unsafe { gemm::pack_panels(kernels, (x.b, x.b_row, x.b_col), k, n, to, panels) }
+        };
+        let panels = n.div_ceil(kernels.columns());
+        match (k * n * self.pack_cost() / self.grain).clamp(1, self.parallel.threads().min(panels)) {
+            1 => pack(0..panels),
+            tasks => (self.parallel).run(tasks, &|task| pack(piece(panels, tasks, task))),
         }
     }
 
@@ -314,7 +320,8 @@ impl<T: VectorProduct> Product<'_, T> {
         }
     }
 
-    /// Computes all blocks.
+    /// Computes all blocks. A B that shall be packed and is not yet is packed by the first block of rows, whose tiles bring near what is
+    /// packed next, or before them all where blocks are for several threads.
     ///
     /// # Safety
     /// That of [`matmul`], and B as `whole` has it packed, if it does.
@@ -334,11 +341,17 @@ impl<T: VectorProduct> Product<'_, T> {
                 false => kernels.speed() * self.pack_cost(),
             },
         );
+        let fills = whole.fills() && grid.tasks() == 1 && gemm::may_fill(kernels, k);
+        if whole.fills() && !fills {
+            // SAFETY: same contract.
+            unsafe { self.pack(&whole) };
+        }
         let shared = &(&self.x, Shared(whole));
         let (strides, vector, epilogue, swap, [matrix, col]) =
             (self.strides, self.vector, self.epilogue, self.swap, self.first);
         grid.run(self.parallel, &|batch, rows, cols| {
-            let (x, whole) = (shared.0.0.batch(strides, batch), shared.1.0);
+            let x = shared.0.0.batch(strides, batch);
+            let whole = shared.1.0.filling(fills && batch == 0 && rows.start == 0);
             // SAFETY: the grid's blocks are disjoint and lie within C.
             unsafe {
                 match vector {
@@ -400,90 +413,8 @@ impl<T: gemm::Element> Operands<T> {
 
 /// Bytes of products (multiply-adds) of the widest registers that are worth a hand-off to another thread: two to three microseconds.
 const GRAIN: usize = 1 << 20;
-/// The same for matrix-vector products, which wait for memory.
-const GRAIN_VECTOR: usize = 1 << 16;
-/// Cost of packing one element in multiply-adds: where lines become columns, and where they stay lines.
-const PACK_COSTS: [usize; 2] = [11, 4];
 
-/// How C is cut: each matrix into `down` x `across` blocks, `group` consecutive blocks a task.
-struct Grid {
-    batch: usize,
-    m: usize,
-    n: usize,
-    width: usize,
-    down: usize,
-    across: usize,
-    group: usize,
-}
-
-impl Grid {
-    fn choose(
-        p: &Problem,
-        threads: usize,
-        [most_rows, most_columns]: [usize; 2],
-        width: usize,
-        (vector, grain): (bool, usize),
-        pack_b: usize,
-    ) -> Self {
-        let &Problem { batch, m, n, k } = p;
-        let panels = n.div_ceil(width);
-        let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
-        let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(most_columns / width));
-        let grain = if vector { GRAIN_VECTOR } else { grain };
-        let useful = threads.min(work / grain).max(1);
-        if vector {
-            (down, across) = (1, useful.div_ceil(batch).min(panels));
-        } else if useful > 1 {
-            // The cheapest of a few grids by the time of the thread with most blocks.
-            let few = useful.min(8);
-            let cost = |&(d, a): &(usize, usize)| {
-                let (rows, cols) = (m.div_ceil(d), (panels.div_ceil(a) * width).min(n));
-                (batch * d * a).div_ceil(useful) * (rows * cols + PACK_COSTS[0] * rows + pack_b * cols)
-            };
-            let candidates = (down..(down + few).min(m) + 1)
-                .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));
-            (down, across) = candidates.min_by_key(cost).unwrap_or((down, across));
-        }
-        let blocks = batch * down * across;
-        let tasks = if useful == 1 {
-            1
-        } else {
-            (work / grain).clamp(1, blocks).min(useful * 8)
-        };
-        Self {
-            batch,
-            m,
-            n,
-            width,
-            down,
-            across,
-            group: blocks.div_ceil(tasks),
-        }
-    }
-
-    fn run(&self, parallel: &dyn Parallel, body: &(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)) {
-        let per_matrix = self.down * self.across;
-        let blocks = self.batch * per_matrix;
-        let panels = self.n.div_ceil(self.width);
-        let task = |i: usize| {
-            for block in i * self.group..((i + 1) * self.group).min(blocks) {
-                let (batch, at) = (block / per_matrix, block % per_matrix);
-                let rows = piece(self.m, self.down, at % self.down);
-                let cols = piece(panels, self.across, at / self.down);
-                body(
-                    batch,
-                    rows,
-                    cols.start * self.width..(cols.end * self.width).min(self.n),
-                );
-            }
-        };
-        match blocks.div_ceil(self.group) {
-            1 => task(0),
-            tasks => parallel.run(tasks, &task),
-        }
-    }
-}
-
+mod grid;
 mod launch;
 mod packed;
 #[cfg(test)]

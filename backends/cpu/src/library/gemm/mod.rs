@@ -37,7 +37,7 @@ pub(crate) use strips::{OVERRUN, Strips, pack_panel};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tile::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8};
 pub(crate) use vector::{Lanes, Pair, Vector};
-pub(crate) use whole::{Whole, pack_panels, pack_whole, packed_len};
+pub(crate) use whole::{Whole, may_fill, pack_panels, pack_whole, packed_len};
 
 use std::ops::Range;
 use tile::{Lines, TileArgs};
@@ -175,6 +175,7 @@ pub(crate) unsafe fn block<T: Element>(
     };
     let pack_a = !T::DIRECT || panels > few_panels;
     let whole_b = whole.is_packed();
+    let ready = whole_b && !whole.fills;
     let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B || kc_max * nc > UNPACKED;
     let direct_c = T::SUMS && x.c_col == 1;
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
@@ -228,8 +229,16 @@ pub(crate) unsafe fn block<T: Element>(
                 k_step: x.a_col,
                 kc: elements(&(0..kc)),
             };
+            // Where panel `p` lies packed. Behind the last one of a whole B is the first of the next block of k.
+            let home = |p: usize| match (whole_b, p < panels) {
+                (false, _) => packed_b.wrapping_add(p % 2 * b_len),
+                (true, true) => {
+                    (whole.panels).wrapping_add((cols.start + p * nr) * whole.steps + ks.start * nr)
+                }
+                (true, false) => (whole.panels).wrapping_add(cols.start * whole.steps + ks.end * nr),
+            };
             let b_panel = |p: usize, steps: Range<usize>| Panel {
-                dst: packed_b.add(p % 2 * b_len + steps.start * nr),
+                dst: home(p).wrapping_add(steps.start * nr),
                 pitch: nr,
                 src: b.offset((p * nr) as isize * x.b_col + (steps.start * step) as isize * x.b_row),
                 width: nr.min(nc - p * nr),
@@ -237,12 +246,7 @@ pub(crate) unsafe fn block<T: Element>(
                 k_step: x.b_row,
                 kc: elements(&steps),
             };
-            // Panels of the whole B, whose panel behind the last is the first of the next block of k.
-            let whole_panel = |p: usize| match p < panels {
-                true => (whole.panels).wrapping_add((cols.start + p * nr) * whole.steps + ks.start * nr),
-                false => whole.panels.wrapping_add(cols.start * whole.steps + ks.end * nr),
-            };
-            let packs = |p: usize| !whole_b && p < panels && (pack_b || nc - p * nr < nr);
+            let packs = |p: usize| !ready && p < panels && (whole_b || pack_b || nc - p * nr < nr);
             // Whole panels of rows in memory are packed by the first tile that reads them.
             let copies = |p: usize| pack_a && T::DIRECT && x.b_col == 1 && packs(p) && nc - p * nr >= nr;
             if packs(0) && !copies(0) {
@@ -250,22 +254,25 @@ pub(crate) unsafe fn block<T: Element>(
             }
             for p in 0..panels {
                 let (col, width) = (p * nr, nr.min(nc - p * nr));
-                let packed = packed_b.wrapping_add(p % 2 * b_len);
+                let packed = home(p);
                 let far = (b.offset(col as isize * x.b_col).cast(), x.b_row);
-                let near = if whole_b {
-                    (whole_panel(p), nr as isize)
-                } else if packs(p) {
+                let near = if whole_b || packs(p) {
                     (packed.cast_const(), nr as isize)
                 } else {
                     far
                 };
                 // All terms of a whole B begin with the first block of k.
                 let start = match kernels.excess {
-                    Some(excess) if !whole_b => {
+                    Some(excess) if !ready => {
+                        let start = if whole_b {
+                            whole.start.wrapping_add(cols.start + col)
+                        } else {
+                            start
+                        };
                         excess(near.0.cast(), kc, start.cast());
                         start.cast_const()
                     }
-                    Some(_) if block_of_k == 0 => whole.start.wrapping_add(cols.start + col),
+                    Some(_) if block_of_k == 0 => whole.start.wrapping_add(cols.start + col).cast_const(),
                     _ => std::ptr::null(),
                 };
                 let ahead = if packs(p + 1) {
@@ -274,7 +281,7 @@ pub(crate) unsafe fn block<T: Element>(
                     } else {
                         Ahead::Packs
                     }
-                } else if whole_b && (p + 1 < panels || ks.end < k) {
+                } else if ready && (p + 1 < panels || ks.end < k) {
                     Ahead::Whole
                 } else {
                     Ahead::Nothing
@@ -292,7 +299,8 @@ pub(crate) unsafe fn block<T: Element>(
                     let in_place = direct_c && width == nr;
                     let last = block_of_k + 1 == k_blocks;
                     // Nothing is done between these tiles, which are of one height.
-                    let together = if !pack_a || packs_a || copying || ahead == Ahead::Packs {
+                    let slices = ahead == Ahead::Packs && t * slice < kc;
+                    let together = if !pack_a || packs_a || copying || slices {
                         1
                     } else if in_place || !direct_c && !last {
                         heights.alike(t)
@@ -302,32 +310,33 @@ pub(crate) unsafe fn block<T: Element>(
                     let height = heights.at(t).len();
                     let r = heights.at(t).start..heights.at(t + together - 1).end;
                     let mut next = [Lines::NONE; 2];
+                    let steps = t * slice..kc.min((t + 1) * slice);
+                    let slice_of = |panel: *mut T::Acc| Lines {
+                        start: panel.wrapping_add(steps.start * nr).cast_const().cast(),
+                        step: (nr * size_of::<T::Acc>()) as isize,
+                        runs: steps.len(),
+                        bytes: nr * size_of::<T::Acc>(),
+                    };
                     if packs_a {
                         (kernels.pack[0])(&a_tile(r.clone()));
                         if t + 1 < tiles {
                             next[0] = a_tile(heights.at(t + 1)).lines();
                         }
+                    } else if whole_b && !ready && !steps.is_empty() {
+                        next[0] = slice_of(home(p + 1));
                     }
                     // The next panel is packed a slice at a time, after a tile that has brought the slice near.
                     let mut next_slice = None;
-                    let steps = t * slice..kc.min((t + 1) * slice);
                     if !steps.is_empty() {
                         match ahead {
                             Ahead::Nothing => {}
-                            Ahead::Copies => next[1] = b_panel(p + 1, steps).lines(),
+                            Ahead::Copies => next[1] = b_panel(p + 1, steps.clone()).lines(),
                             Ahead::Packs => {
-                                let panel = b_panel(p + 1, steps);
+                                let panel = b_panel(p + 1, steps.clone());
                                 next[1] = panel.lines();
                                 next_slice = Some(panel);
                             }
-                            Ahead::Whole => {
-                                next[1] = Lines {
-                                    start: whole_panel(p + 1).wrapping_add(steps.start * nr).cast(),
-                                    step: (nr * size_of::<T::Acc>()) as isize,
-                                    runs: steps.len(),
-                                    bytes: nr * size_of::<T::Acc>(),
-                                };
-                            }
+                            Ahead::Whole => next[1] = slice_of(home(p + 1)),
                         }
                     }
                     let (set, a, a_row, a_k) = if pack_a {

@@ -7,11 +7,13 @@ use std::ops::Range;
 #[derive(Clone, Copy)]
 pub(crate) struct Whole<S> {
     /// Panel after panel, or null where B is not packed.
-    pub(super) panels: *const S,
+    pub(super) panels: *mut S,
     /// Steps of k.
     pub(super) steps: usize,
     /// What the sums of each column begin with, where kernels have that.
-    pub(super) start: *const S,
+    pub(super) start: *mut S,
+    /// Whether a block packs its columns before others read them.
+    pub(super) fills: bool,
 }
 
 impl<S> Whole<S> {
@@ -21,18 +23,29 @@ impl<S> Whole<S> {
     }
 
     /// What [`pack_whole`] wrote to `panels` for `k` rows and `n` columns; null where it wrote nothing.
-    pub(crate) fn new<T: Element<Acc = S>>(
-        kernels: &Kernels<T>,
-        panels: *const S,
-        k: usize,
-        n: usize,
-    ) -> Self {
+    pub(crate) fn new<T: Element<Acc = S>>(kernels: &Kernels<T>, panels: *mut S, k: usize, n: usize) -> Self {
         let start = panels.wrapping_add(panels_len(kernels, k, n));
         Self {
             panels,
             steps: kernels.lanes(k),
             start,
+            fills: false,
         }
+    }
+
+    /// The same before anything is packed, or after that.
+    pub(crate) fn filling(self, fills: bool) -> Self {
+        Self { fills, ..self }
+    }
+
+    /// Whether B is not packed yet.
+    pub(crate) fn fills(&self) -> bool {
+        self.fills
+    }
+
+    /// Where [`pack_panels`] packs B.
+    pub(crate) fn memory(&self) -> *mut S {
+        self.panels
     }
 }
 
@@ -51,6 +64,11 @@ pub(crate) fn packed_len<T: Element>(kernels: &Kernels<T>, k: usize, n: usize) -
         0
     };
     panels_len(kernels, k, n) + start
+}
+
+/// Whether blocks may pack a whole B: what sums of bytes begin with is a sum over all blocks of k.
+pub(crate) fn may_fill<T: Element>(kernels: &Kernels<T>, k: usize) -> bool {
+    kernels.block.is_none() && (kernels.excess.is_none() || kernels.lanes(k) <= super::KC)
 }
 
 /// Packs all of B, which is its first element with the steps to its next row and column: panel after panel, each with all its

@@ -143,6 +143,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
         (1, true, false, before),
         (3, true, true, before),
         (1, false, false, STRIPES),
+        (1, false, true, Before { blocks: 0, ..before }),
         (3, false, true, Before { blocks: 0, ..before }),
         (3, false, true, STRIPES),
     ];

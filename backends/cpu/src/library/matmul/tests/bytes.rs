@@ -58,6 +58,14 @@ fn one_case(rng: &mut Rng, p: Problem) {
                 (1, true, Before::of::<Byte>()),
                 (3, true, Before::of::<Byte>()),
                 (1, false, STRIPES),
+                (
+                    1,
+                    false,
+                    Before {
+                        blocks: 0,
+                        ..Before::of::<Byte>()
+                    },
+                ),
                 (3, false, STRIPES),
             ] {
                 let mut c = vec![7_i32; p.batch * lc.2];

@@ -82,7 +82,8 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
             // SAFETY: the steps stay inside the operands; the machine has the instruction set.
             unsafe {
                 let one = &Threads(1);
-                for before in [STRIPES, Before::of::<T>()] {
+                let before = Before::of::<T>();
+                for before in [STRIPES, Before { blocks: 0, ..before }, before] {
                     typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, one, None, before);
                 }
             };
