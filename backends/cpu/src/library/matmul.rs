@@ -321,12 +321,13 @@ impl<T: VectorProduct> Product<'_, T> {
     }
 
     /// Computes all blocks. A B that shall be packed and is not yet is packed by the first block of rows, whose tiles bring near what is
-    /// packed next, or before them all where blocks are for several threads.
+    /// packed next, or before them all where several threads share its columns.
     ///
     /// # Safety
     /// That of [`matmul`], and B as `whole` has it packed, if it does.
     unsafe fn run(&self, whole: Whole<T::Acc>) {
         let (kernels, k) = (self.kernels, self.problem.k);
+        let may_fill = whole.fills() && gemm::may_fill(kernels, k);
         let grid = Grid::choose(
             &Problem {
                 k: k.div_ceil(kernels.step * kernels.speed()),
@@ -340,8 +341,9 @@ impl<T: VectorProduct> Product<'_, T> {
                 true => 0,
                 false => kernels.speed() * self.pack_cost(),
             },
+            may_fill,
         );
-        let fills = whole.fills() && grid.tasks() == 1 && gemm::may_fill(kernels, k);
+        let fills = may_fill && grid.owns_columns();
         if whole.fills() && !fills {
             // SAFETY: same contract.
             unsafe { self.pack(&whole) };

@@ -7,6 +7,8 @@ use std::ops::Range;
 const GRAIN_VECTOR: usize = 1 << 16;
 /// Cost of packing one element in multiply-adds: where lines become columns, and where they stay lines.
 pub(super) const PACK_COSTS: [usize; 2] = [11, 4];
+/// Cost of packing an element of B before all blocks, which waits for memory.
+const FIRST_COST: usize = 13;
 
 /// How C is cut: each matrix into `down` x `across` blocks, `group` consecutive blocks a task.
 pub(super) struct Grid {
@@ -27,6 +29,7 @@ impl Grid {
         width: usize,
         (vector, grain): (bool, usize),
         pack_b: usize,
+        fills: bool,
     ) -> Self {
         let &Problem { batch, m, n, k } = p;
         let panels = n.div_ceil(width);
@@ -39,9 +42,17 @@ impl Grid {
         } else if useful > 1 {
             // The cheapest of a few grids by the time of the thread with most blocks.
             let few = useful.min(8);
-            let cost = |&(d, a): &(usize, usize)| {
-                let (rows, cols) = (m.div_ceil(d), (panels.div_ceil(a) * width).min(n));
-                (batch * d * a).div_ceil(useful) * (rows * cols + PACK_COSTS[0] * rows + pack_b * cols)
+            let cost = |&(down, across): &(usize, usize)| {
+                let grid = Self {
+                    batch,
+                    m,
+                    n,
+                    width,
+                    down,
+                    across,
+                    group: 1,
+                };
+                grid.time(useful, pack_b)
             };
             let candidates = (down..(down + few).min(m) + 1)
                 .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));
@@ -53,7 +64,7 @@ impl Grid {
         } else {
             (work / grain).clamp(1, blocks).min(useful * 8)
         };
-        Self {
+        let grid = Self {
             batch,
             m,
             n,
@@ -61,7 +72,36 @@ impl Grid {
             down,
             across,
             group: blocks.div_ceil(tasks),
+        };
+        if !fills || useful == 1 || batch > 1 {
+            return grid;
         }
+        // Threads that pack the columns of their own pack all of A each.
+        let own = Self {
+            down: m.div_ceil(most_rows),
+            across: grid.across.next_multiple_of(useful).min(panels),
+            group: m.div_ceil(most_rows),
+            ..grid
+        };
+        let first = FIRST_COST * n.div_ceil(useful);
+        if own.time(useful, 0) < grid.time(useful, 0) + first {
+            own
+        } else {
+            grid
+        }
+    }
+
+    /// Multiply-adds for each step of k that the thread with most blocks does, or could do meanwhile.
+    fn time(&self, threads: usize, pack_b: usize) -> usize {
+        let panels = self.n.div_ceil(self.width);
+        let rows = self.m.div_ceil(self.down);
+        let cols = (panels.div_ceil(self.across) * self.width).min(self.n);
+        self.blocks().div_ceil(threads) * (rows * cols + PACK_COSTS[0] * rows + pack_b * cols)
+    }
+
+    /// Whether each block of columns is one task's.
+    pub(super) fn owns_columns(&self) -> bool {
+        self.tasks() == 1 || self.batch == 1 && self.group.is_multiple_of(self.down)
     }
 
     fn blocks(&self) -> usize {
@@ -69,7 +109,7 @@ impl Grid {
     }
 
     /// How many of [`Parallel::run`]'s there are.
-    pub(super) fn tasks(&self) -> usize {
+    fn tasks(&self) -> usize {
         self.blocks().div_ceil(self.group)
     }
 

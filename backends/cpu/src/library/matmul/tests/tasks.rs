@@ -1,8 +1,9 @@
 //! Into how many tasks a product is cut.
 
-use super::{isas, matrix, matrix_mut};
+use super::{Case, Rng, Threads, isas, matrix, matrix_mut};
 use crate::isa::Isa;
-use crate::library::matmul::{MatDType, Parallel, Problem, matmul};
+use crate::library::gemm::{Byte, Kernels, Signs, Uniform};
+use crate::library::matmul::{Before, MatDType, Parallel, Problem, VectorProduct, matmul, typed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two threads, of which one does all the work and counts the tasks.
@@ -44,5 +45,51 @@ fn products_are_shared_by_the_time_that_they_take() {
         assert_eq!(shared(MatDType::F32, 64), isa < Isa::Avx512, "{isa:?}");
         assert!(shared(MatDType::F64, 64), "{isa:?}");
         assert!(shared(MatDType::F32, 96), "{isa:?}");
+    }
+}
+
+/// Threads pack B for the columns of their own, or all of it together, or each block packs it.
+fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
+    isa: Isa,
+    kernels: [Kernels<T>; 2],
+    element: &mut dyn FnMut() -> T,
+) {
+    let p = Problem {
+        batch: 1,
+        m: 700,
+        n: 800,
+        k: 130,
+    };
+    let a: Vec<T> = (0..p.m * p.k).map(|_| element()).collect();
+    let b: Vec<T> = (0..p.k * p.n).map(|_| element()).collect();
+    let (a, b) = (matrix(&a, p.k), matrix(&b, p.n));
+    let product = |threads: usize, blocks: usize| {
+        let mut c = vec![T::narrow(T::ZERO); p.m * p.n];
+        let (out, before) = (
+            matrix_mut(&mut c, [p.m, p.n]),
+            Before {
+                blocks,
+                ..Before::of::<T>()
+            },
+        );
+        // SAFETY: the vectors have the extents, and the machine has the instruction set.
+        unsafe { typed::<T>(isa, kernels, &p, a, b, out, &Threads(threads), None, before) };
+        c
+    };
+    let each = product(1, usize::MAX >> 16);
+    for threads in 1..=4 {
+        assert!(product(threads, 0) == each, "{isa:?} {threads}");
+    }
+}
+
+#[test]
+fn who_packs_changes_no_bit() {
+    let mut rng = Rng(29);
+    for isa in isas() {
+        check_packing::<f32>(isa, [<f32 as Uniform>::kernels(isa, true); 2], &mut || {
+            f32::random(&mut rng)
+        });
+        let signed = Signs { a: true, b: true };
+        check_packing::<Byte>(isa, signed.kernels(isa, true), &mut || Byte(rng.next() as u8));
     }
 }
