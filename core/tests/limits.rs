@@ -12,7 +12,7 @@ use thalweg::hal::{DeviceOptions, Status, runtime};
 use thalweg::ops::{FoldOptions, PoolOptions};
 use thalweg::parallel::{MAX_THREADS, Pool};
 use thalweg::tensor::tag::OpTag;
-use thalweg::{Context, DType, Shape, Tensor};
+use thalweg::{Context, DType, Shape, Tensor, jit};
 
 fn cpu() -> Context {
     Context::new("cpu").unwrap()
@@ -198,10 +198,14 @@ fn the_half_of_a_run_that_could_be_had_is_no_peak() {
     assert_eq!(held.sum().item::<f32>().unwrap(), 10_000.0);
     cx.device().set_memory_limit(100 << 20).unwrap();
     let before = cx.device().memory_stats().unwrap();
-    let error = Tensor::arange(0, 100_000_000, 1, &cx)
-        .to_vec::<i64>()
-        .unwrap_err();
+    let twice = jit(|x: &Tensor| {
+        let wide = x.cast(DType::F64).expand([10_000, 100, 100]);
+        (&wide + 1.0, wide * 2.0)
+    });
+    let (sum, double) = twice.call(&held);
+    let error = sum.to_vec::<f64>().map(drop).unwrap_err();
     assert_eq!(error.status(), Some(Status::OutOfMemory), "{error}");
+    drop((sum, double));
     let after = cx.device().memory_stats().unwrap();
     assert_eq!(
         (after.allocated, after.live, after.max_allocated),

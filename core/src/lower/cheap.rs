@@ -1,13 +1,34 @@
 //! What is computed again rather than stored.
 
 use super::select::MAX_VIEWS;
+use super::view::View;
 use super::{Given, Lowering};
 use crate::graph::{NodeId, Op};
 use crate::hal::ir::Cost;
 use crate::types::layout::Layout;
 use std::collections::HashSet;
 
+/// Points of a space from which on it matters how often something is computed.
+const MANY: usize = 1 << 16;
+/// Times that something is computed before a buffer and its kernel cost less.
+const REPEATS: usize = 32;
+
 impl Lowering<'_> {
+    /// Whether a kernel over this space would compute a node again and again that changes along the innermost axis, at more than its
+    /// buffer costs. What stands still along that axis is computed once for all of it.
+    pub(super) fn is_repeated(&self, id: NodeId, view: &View, space: &[usize]) -> bool {
+        let (shape, points) = (self.graph.shape(id), space.iter().product::<usize>());
+        if points < MANY || shape.elements().saturating_mul(REPEATS) > points {
+            return false;
+        }
+        let innermost = (0..space.len()).rev().find(|&axis| space[axis] != 1);
+        let unused = view.unused(space, shape);
+        unused
+            .zip(innermost)
+            .is_some_and(|(unused, innermost)| !unused.contains(&innermost))
+            && !self.is_cheap(id, 3)
+    }
+
     /// Whether computing the node again costs less than a buffer: few quick ops on one buffer at most.
     pub(super) fn is_cheap(&self, id: NodeId, budget: u32) -> bool {
         let mut leaves = HashSet::new();

@@ -363,9 +363,15 @@ impl<'a> Lowering<'a> {
         origin.set_nodes(self.graph, &nodes);
         group.origins.push(origin);
         let computed = |load: &NodeId| *load == root && selection.inline.contains_key(load);
+        // A number of the launch has no buffer, unless a library op reads it from one.
+        let is_number = |load: &NodeId| {
+            let op = &self.graph.node(*load).op;
+            matches!(op, Op::Input(at) if matches!(self.given[*at as usize], Given::Scalar(_)))
+                && self.slot_of(*load).is_none()
+        };
         group
             .needs
-            .extend(selection.loads.iter().copied().filter(|load| !computed(load)));
+            .extend((selection.loads.iter().copied()).filter(|load| !computed(load) && !is_number(load)));
         group.makes.extend(&selection.extras);
         group.steps.push(step);
     }

@@ -228,7 +228,8 @@ impl Selector<'_> {
                 return Ok(());
             }
             Op::Map(_) | Op::Cast(_) | Op::Rand | Op::Gather { .. } => {
-                let alone = exclusive && views.len() == 1;
+                let alone =
+                    exclusive && views.len() == 1 && !lowering.is_repeated(id, &views[0], &self.result.space);
                 let again = !lowering.marked[id.index()] && lowering.is_cheap(id, 3);
                 let inline = is_root || (!full && (alone || again || self.store_too(id, &views)));
                 if !inline {

@@ -1,11 +1,13 @@
 //! What a kernel stores besides its root.
 
+use super::judge::Cpu;
 use super::{Write, check};
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
-use crate::lower::Step;
-use crate::tensor::shape::Axes;
+use crate::lower::{Given, Step, lower};
+use crate::tensor::shape::{Axes, Shape};
+use crate::types::layout::Layout;
 
 #[test]
 fn a_product_with_an_epilogue_stores_one_value() {
@@ -43,4 +45,41 @@ fn what_comes_before_a_stored_value_is_not_stored() {
             .iter()
             .all(|step| matches!(step, Step::Launch { .. }))
     );
+}
+
+#[test]
+fn a_number_of_the_launch_has_no_buffer() {
+    let mut w = Write::default();
+    let (x, number) = (w.input(&[8, 16]), w.input(&[8, 16]));
+    let sum = w.map(ScalarOp::Add, &[x, number]);
+    w.0.output(sum);
+    let given = [
+        Given::Buffer(Layout::contiguous(Shape::of(&[8, 16]))),
+        Given::Scalar(1),
+    ];
+    let program = lower(&w.0, &given, &Cpu::All).unwrap();
+    assert_eq!(
+        (program.steps.len(), program.locals.len()),
+        (1, 1),
+        "{program:#?}"
+    );
+}
+
+#[test]
+fn what_many_rows_share_is_computed_once() {
+    let steps = |rows: usize, functions: usize| {
+        let mut w = Write::default();
+        let (x, mut row) = (w.input(&[rows, 1024]), w.input(&[1, 1024]));
+        for _ in 0..functions {
+            row = w.map(ScalarOp::Exp, &[row]);
+        }
+        let wide = w.op(Op::Expand(Shape::of(&[rows, 1024])), &[row]);
+        let sum = w.map(ScalarOp::Add, &[x, wide]);
+        w.0.output(sum);
+        check(&w.0).steps.len()
+    };
+    assert_eq!(steps(64, 1), 2);
+    // Too few rows, or nothing but a load.
+    assert_eq!(steps(16, 1), 1);
+    assert_eq!(steps(64, 0), 1);
 }
