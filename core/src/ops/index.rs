@@ -7,7 +7,7 @@
 use super::axes::axis_in;
 use super::operand::IntoOperand;
 use super::precision::{Class, adjusted};
-use super::promotion::cast;
+use super::promotion::{cast, expanded};
 use super::slice::sliced;
 use crate::composite::composite;
 use crate::graph::{Op, ScatterMode, Type};
@@ -51,6 +51,16 @@ fn counted(index: &Tensor, axis: usize, extent: usize, tag: OpTag) -> Tensor {
     let low = i64::try_from(extent).map_or(i64::MIN, |extent| -extent);
     let index = apply(inside(axis, extent, low, None), &[&index], tag);
     index.lt(0).where_cond(&index + extent, &index)
+}
+
+/// Indices without those that repeat others in memory: one along each axis along which an expanded tensor stands still.
+fn distinct(index: &Tensor, tag: OpTag) -> Tensor {
+    match index.strides() {
+        Some(strides) if strides.contains(&0) => sliced(index, tag, |at, extent| {
+            (0, 1, if strides[at] == 0 { extent.min(1) } else { extent })
+        }),
+        _ => index.clone(),
+    }
 }
 
 fn integers(index: &Tensor) -> Result<Type, Refusal> {
@@ -127,14 +137,19 @@ impl Tensor {
         let tag = OpTag::new("gather");
         along(self, axis, index, tag, |axis, ty, indices| {
             covers(&ty.shape, &indices.shape, Some(axis))?;
-            Ok(composite("gather", &axis, [self, index], tag, |[x, index]| {
-                let x = cut(x, indices.shape, Some(axis), tag);
-                apply(
-                    Op::Gather { axis: axis as u8 },
-                    &[&x, &counted(index, axis, ty.shape[axis], tag)],
-                    tag,
-                )
-            }))
+            let (index, attributes) = (&distinct(index, tag), (axis, indices.shape));
+            Ok(composite(
+                "gather",
+                &attributes,
+                [self, index],
+                tag,
+                |[x, index]| {
+                    let x = cut(x, indices.shape, Some(axis), tag);
+                    let index = counted(index, axis, ty.shape[axis], tag);
+                    let index = expanded(&index, indices.shape, tag);
+                    apply(Op::Gather { axis: axis as u8 }, &[&x, &index], tag)
+                },
+            ))
         })
     }
 
@@ -376,14 +391,15 @@ fn scatter<'a>(
                 Err(_) => return Ok(source.clone()),
             },
         };
+        let index = &distinct(index, tag);
         Ok(composite(
             "scatter",
-            &(axis, mode),
+            &(axis, mode, indices.shape),
             [x, index, &source],
             tag,
             |[x, index, source]| {
                 let source = cut(&cast(source, ty.dtype, tag), indices.shape, None, tag);
-                let index = counted(index, axis, ty.shape[axis], tag);
+                let index = expanded(&counted(index, axis, ty.shape[axis], tag), indices.shape, tag);
                 let whole = ty.shape.with(axis, indices.shape[axis]);
                 let around = |x: &Tensor, bits: u64| match whole == indices.shape {
                     true => x.clone(),

@@ -89,6 +89,14 @@ impl Tensor {
     }
 
     /// One element everywhere, as bits.
+    /// Elements from one index of each axis to the next, where its memory is there.
+    pub(crate) fn strides(&self) -> Option<&[i64]> {
+        match &self.repr {
+            Repr::Value(value) => Some(value.layout.strides()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn constant(shape: Shape, dtype: DType, bits: u64) -> Tensor {
         Tensor {
             repr: Repr::Constant(Constant {

@@ -79,6 +79,17 @@ fn scatters() {
             values(&x.scatter(0, &indices(&[-1], [1, 1], cx), -1)),
             [0.0, 1.0, 2.0, -1.0, 11.0, 12.0]
         );
+        // One index for each row, expanded along it.
+        let row = indices(&[1, 1, -2], [3, 1], cx).expand([3, 3]);
+        let nine = Tensor::from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], [3, 3], cx);
+        assert_eq!(
+            values(&x.scatter_add(0, &row, &nine)),
+            [7.0, 9.0, 11.0, 15.0, 18.0, 21.0]
+        );
+        assert_eq!(
+            values(&x.gather(0, &row.narrow(1, 0, 2))),
+            [10.0, 11.0, 10.0, 11.0, 0.0, 1.0]
+        );
         let rows = Tensor::from_slice(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0], [2, 3], cx);
         assert_eq!(
             values(&x.index_add(0, &indices(&[1, 1], [2], cx), &rows)),
