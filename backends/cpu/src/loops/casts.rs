@@ -25,7 +25,7 @@ macro_rules! as_casts {
 }
 
 as_casts!(i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
-as_casts!(f64 f32 => [f64 f32 i64 i32 u64 u32]);
+as_casts!(f64 f32 => [f64 f32 i64 u64 u32]);
 
 macro_rules! by_i32 {
     ($($from:ident => $($to:ident)*;)*) => {$($(
@@ -42,6 +42,27 @@ macro_rules! by_i32 {
             }
         }
     )*)*};
+}
+
+impl To<i32> for f64 {
+    #[inline(always)]
+    fn to(self) -> i32 {
+        self as i32
+    }
+}
+
+impl To<i32> for f32 {
+    /// The largest number is none of f32, so what is at least 2³¹ is chosen apart.
+    #[inline(always)]
+    fn to(self) -> i32 {
+        const END: f32 = 2_147_483_648.0;
+        let number = if self.is_nan() { 0.0 } else { self };
+        let above = if number > -END { number } else { -END };
+        let inside = if above < END { above } else { 0.0 };
+        // SAFETY: the number is between two that i32 has.
+        let whole = unsafe { inside.to_int_unchecked::<i32>() };
+        if above < END { whole } else { i32::MAX }
+    }
 }
 
 by_i32! {
