@@ -210,6 +210,11 @@ unsafe fn load_line<T: Copy>(to: *mut u8, from: *const u8, stride: i64, n: usize
                 let value = *from;
                 (0..n).for_each(|i| *to.add(i) = value);
             }
+            -1 if n > 0 => {
+                let to = std::slice::from_raw_parts_mut(to, n);
+                let from = std::slice::from_raw_parts(from.sub(n - 1), n);
+                (to.iter_mut().zip(from.iter().rev())).for_each(|(to, from)| *to = *from);
+            }
             _ => (0..n).for_each(|i| *to.add(i) = *from.offset(i as isize * stride)),
         }
     }

@@ -193,3 +193,47 @@ fn halves() {
         );
     }
 }
+
+#[test]
+fn remainders_have_every_bit() {
+    let same = |a: f32, b: f32| {
+        let (found, exact) = (rem32(a, b), a % b);
+        assert!(
+            found.to_bits() == exact.to_bits() || found.is_nan() && exact.is_nan(),
+            "{a:e} % {b:e}: {found:e} instead of {exact:e}"
+        );
+    };
+    let mut bits = 1_u32;
+    let mut random = || {
+        bits ^= bits << 13;
+        bits ^= bits >> 17;
+        bits ^= bits << 5;
+        bits
+    };
+    for _ in 0..1_000_000 {
+        let (a, b) = (f32::from_bits(random()), random());
+        same(a, f32::from_bits(b));
+        // Of nearly one size, and multiples with what is next to them.
+        let near = f32::from_bits((a.to_bits() & 0x7f80_0000) ^ (b & 0x80ff_ffff));
+        same(a, near);
+        let multiple = near * (b >> 8) as f32;
+        for a in [multiple, multiple.next_up(), multiple.next_down()] {
+            same(a, near);
+        }
+    }
+    for a in patterns() {
+        for b in [
+            0.0,
+            -0.0,
+            1.0,
+            -3.0,
+            f32::INFINITY,
+            f32::NAN,
+            f32::MIN_POSITIVE,
+            1e-45,
+        ] {
+            same(a, b);
+            same(b, a);
+        }
+    }
+}
