@@ -26,6 +26,7 @@ macro_rules! as_casts {
 
 as_casts!(i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
 as_casts!(f64 f32 => [f64 f32 i64 u64 u32]);
+as_casts!(f64 => [i32]);
 
 macro_rules! by_i32 {
     ($($from:ident => $($to:ident)*;)*) => {$($(
@@ -42,13 +43,6 @@ macro_rules! by_i32 {
             }
         }
     )*)*};
-}
-
-impl To<i32> for f64 {
-    #[inline(always)]
-    fn to(self) -> i32 {
-        self as i32
-    }
 }
 
 impl To<i32> for f32 {

@@ -22,6 +22,8 @@ pub(super) struct Grid {
 }
 
 impl Grid {
+    /// The blocks of a product, each of which packs its elements of B at `pack_b` multiply-adds. Where it `fills`, the first blocks of rows may
+    /// pack B for those behind them.
     pub(super) fn choose(
         p: &Problem,
         threads: usize,
@@ -32,6 +34,15 @@ impl Grid {
         fills: bool,
     ) -> Self {
         let &Problem { batch, m, n, k } = p;
+        let cut = |down: usize, across: usize, group: usize| Self {
+            batch,
+            m,
+            n,
+            width,
+            down,
+            across,
+            group,
+        };
         let panels = n.div_ceil(width);
         let work = batch.saturating_mul(m).saturating_mul(n).saturating_mul(k.max(1));
         let (mut down, mut across) = (m.div_ceil(most_rows), panels.div_ceil(most_columns / width));
@@ -42,18 +53,7 @@ impl Grid {
         } else if useful > 1 {
             // The cheapest of a few grids by the time of the thread with most blocks.
             let few = useful.min(8);
-            let cost = |&(down, across): &(usize, usize)| {
-                let grid = Self {
-                    batch,
-                    m,
-                    n,
-                    width,
-                    down,
-                    across,
-                    group: 1,
-                };
-                grid.time(useful, pack_b)
-            };
+            let cost = |&(down, across): &(usize, usize)| cut(down, across, 1).time(useful, pack_b);
             let candidates = (down..(down + few).min(m) + 1)
                 .flat_map(|d| (across..(across + few).min(panels) + 1).map(move |a| (d, a)));
             (down, across) = candidates.min_by_key(cost).unwrap_or((down, across));
@@ -64,25 +64,13 @@ impl Grid {
         } else {
             (work / grain).clamp(1, blocks).min(useful * 8)
         };
-        let grid = Self {
-            batch,
-            m,
-            n,
-            width,
-            down,
-            across,
-            group: blocks.div_ceil(tasks),
-        };
+        let grid = cut(down, across, blocks.div_ceil(tasks));
         if !fills || useful == 1 || batch > 1 {
             return grid;
         }
         // Threads that pack the columns of their own pack all of A each.
-        let own = Self {
-            down: m.div_ceil(most_rows),
-            across: grid.across.next_multiple_of(useful).min(panels),
-            group: m.div_ceil(most_rows),
-            ..grid
-        };
+        let down = m.div_ceil(most_rows);
+        let own = cut(down, across.next_multiple_of(useful).min(panels), down);
         let first = FIRST_COST * n.div_ceil(useful);
         if own.time(useful, 0) < grid.time(useful, 0) + first {
             own
@@ -108,7 +96,7 @@ impl Grid {
         self.batch * self.down * self.across
     }
 
-    /// How many of [`Parallel::run`]'s there are.
+    /// How many tasks threads share.
     fn tasks(&self) -> usize {
         self.blocks().div_ceil(self.group)
     }

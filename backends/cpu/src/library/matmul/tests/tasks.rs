@@ -3,6 +3,7 @@
 use super::{Case, Rng, Threads, isas, matrix, matrix_mut};
 use crate::isa::Isa;
 use crate::library::gemm::{Byte, Kernels, Signs, Uniform};
+use crate::library::matmul::grid::Grid;
 use crate::library::matmul::{Before, MatDType, Parallel, Problem, VectorProduct, matmul, typed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -57,7 +58,7 @@ fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
     let p = Problem {
         batch: 1,
         m: 700,
-        n: 800,
+        n: 830,
         k: 130,
     };
     let a: Vec<T> = (0..p.m * p.k).map(|_| element()).collect();
@@ -76,6 +77,9 @@ fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
         unsafe { typed::<T>(isa, kernels, &p, a, b, out, &Threads(threads), None, before) };
         c
     };
+    // As many panels for both threads, and the last one is narrow.
+    let grid = Grid::choose(&p, 2, [672, 1024], 32, (false, 1 << 18), 0, true);
+    assert!(grid.owns_columns());
     let each = product(1, usize::MAX >> 16);
     for threads in 1..=4 {
         assert!(product(threads, 0) == each, "{isa:?} {threads}");
