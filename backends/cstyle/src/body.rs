@@ -1,5 +1,6 @@
 //! What a kernel computes in which order: stages between reductions, and what is needed at all.
 
+use crate::kernel::Kept;
 use crate::scalar;
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Info, Kernel, Level, Node, NodeId, Param, ReduceOp, Role};
@@ -22,6 +23,8 @@ pub(crate) struct Body {
     pub(crate) indexed: u32,
     /// Whether any live value is f64.
     pub(crate) fp64: bool,
+    /// What walks of a row keep for each other.
+    pub(crate) kept: Kept,
 }
 
 /// A reduction of a kernel.
@@ -89,7 +92,7 @@ impl Body {
         let fp64 = values
             .chain(kernel.params.iter().map(|p| p.dtype))
             .any(|d| d == DType::F64);
-        Ok(Body {
+        let mut body = Body {
             kernel: kernel.clone(),
             info,
             stages,
@@ -98,7 +101,10 @@ impl Body {
             gathered,
             indexed,
             fp64,
-        })
+            kept: Kept::default(),
+        };
+        body.kept = Kept::of(&body);
+        Ok(body)
     }
 
     /// The dtype of a value; stores have none and are no arguments.

@@ -55,6 +55,7 @@ fn subject(isa: &str) -> Option<Subject> {
         recorded: Context::on(device),
         gradients: true,
         takes: |_, _| true,
+        nans: true,
     };
     subject.recorded.set_mode(Mode::Graph);
     Some(subject)

@@ -15,20 +15,26 @@ pub(crate) struct Subject {
     pub(crate) gradients: bool,
     /// Which cases of a file, by number and dtype.
     pub(crate) takes: fn(usize, DType) -> bool,
+    /// Whether the bits of NaNs are compared too. The instructions of a GPU write NaNs of their own, and which of them computes an op is
+    /// up to a compiler.
+    pub(crate) nans: bool,
 }
 
 /// Runs a case in both modes and compiled: results are those that are stored, and the same bits each time. The bits of the
 /// results and of the gradients in eager mode.
 pub(crate) fn judge(case: &Case, float: DType, subject: &Subject) -> Result<Vec<Vec<u64>>, String> {
-    let mut eager = outputs(case, float, &subject.eager)?;
-    let recorded = outputs(case, float, &subject.recorded).map_err(|error| format!("recorded: {error}"))?;
+    let nans = subject.nans;
+    let mut eager = outputs(case, float, &subject.eager, nans)?;
+    let recorded =
+        outputs(case, float, &subject.recorded, nans).map_err(|error| format!("recorded: {error}"))?;
     if eager != recorded {
         return Err(format!("eager and recorded differ: {eager:?} and {recorded:?}"));
     }
     // These ops read values to know the shape of their result.
     let values_say_shape = ["masked_select", "nonzero", "unique", "unique_counts", "bincount"];
     if !values_say_shape.contains(&&*case.name) {
-        let compiled = compiled(case, float, &subject.eager).map_err(|error| format!("compiled: {error}"))?;
+        let compiled =
+            compiled(case, float, &subject.eager, nans).map_err(|error| format!("compiled: {error}"))?;
         if eager != compiled {
             return Err(format!("eager and compiled differ: {eager:?} and {compiled:?}"));
         }
@@ -42,19 +48,24 @@ pub(crate) fn judge(case: &Case, float: DType, subject: &Subject) -> Result<Vec<
 }
 
 /// The bits of all outputs, which were compared with those that are stored.
-fn outputs(case: &Case, float: DType, cx: &Context) -> Result<Vec<Vec<u64>>, String> {
+fn outputs(case: &Case, float: DType, cx: &Context, nans: bool) -> Result<Vec<Vec<u64>>, String> {
     let inputs: Vec<Tensor> = case.inputs.iter().map(|input| input.tensor(float, cx)).collect();
-    compare_all(case, float, &dispatch(&case.name, &inputs, &case.attributes))
+    compare_all(
+        case,
+        float,
+        &dispatch(&case.name, &inputs, &case.attributes),
+        nans,
+    )
 }
 
 /// As [`outputs`], through `jit`.
-fn compiled(case: &Case, float: DType, cx: &Context) -> Result<Vec<Vec<u64>>, String> {
+fn compiled(case: &Case, float: DType, cx: &Context, nans: bool) -> Result<Vec<Vec<u64>>, String> {
     let inputs: Vec<Tensor> = case.inputs.iter().map(|input| input.tensor(float, cx)).collect();
     let traced = jit(|inputs: &Vec<Tensor>| dispatch(&case.name, inputs, &case.attributes));
-    compare_all(case, float, &traced.call(&inputs))
+    compare_all(case, float, &traced.call(&inputs), nans)
 }
 
-fn compare_all(case: &Case, float: DType, outputs: &[Tensor]) -> Result<Vec<Vec<u64>>, String> {
+fn compare_all(case: &Case, float: DType, outputs: &[Tensor], nans: bool) -> Result<Vec<Vec<u64>>, String> {
     if outputs.len() != case.outputs.len() {
         return Err(format!(
             "{} outputs, {} are stored",
@@ -64,7 +75,14 @@ fn compare_all(case: &Case, float: DType, outputs: &[Tensor]) -> Result<Vec<Vec<
     }
     let mut bits = Vec::new();
     for (output, stored) in outputs.iter().zip(&case.outputs) {
-        bits.push(compare(output, stored, float, tolerance(case, float))?);
+        let (elements, mut own) = compare(output, stored, float, tolerance(case, float))?;
+        if let (Elements::Floats(values), false) = (elements, nans) {
+            let pairs = own.iter_mut().zip(values);
+            pairs
+                .filter(|(_, value)| value.is_nan())
+                .for_each(|(bits, _)| *bits = u64::MAX);
+        }
+        bits.push(own);
     }
     Ok(bits)
 }
@@ -113,6 +131,7 @@ fn backward(case: &Case, float: DType, cx: &Context) -> Result<Vec<Vec<u64>>, St
                 float,
                 8.0 * tolerance(case, float),
             )
+            .map(|(_, bits)| bits)
             .map_err(|error| format!("gradient by input {at}: {error}"))
         })
         .collect()
@@ -135,7 +154,13 @@ fn tolerance(case: &Case, float: DType) -> f64 {
     factor * epsilon + 2e-11
 }
 
-fn compare(output: &Tensor, stored: &Array, float: DType, tolerance: f64) -> Result<Vec<u64>, String> {
+/// What an output holds and its bits, where that is what is stored.
+fn compare(
+    output: &Tensor,
+    stored: &Array,
+    float: DType,
+    tolerance: f64,
+) -> Result<(Elements, Vec<u64>), String> {
     let text = |error: thalweg::Error| error.to_string();
     let (dtype, shape) = (output.dtype().map_err(text)?, output.shape().map_err(text)?);
     if dtype != stored.dtype(float) || *shape != *stored.shape {
@@ -161,7 +186,7 @@ fn compare(output: &Tensor, stored: &Array, float: DType, tolerance: f64) -> Res
         (found, stored) => found == stored,
     };
     match fits {
-        true => Ok(bits),
+        true => Ok((elements, bits)),
         false => Err(format!("{elements:?}\n    stored {:?}", stored.elements)),
     }
 }

@@ -59,6 +59,7 @@ fn on_cpu(file: &str) {
         recorded: Context::new("cpu").unwrap(),
         gradients: true,
         takes: |_, _| true,
+        nans: true,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -72,6 +73,7 @@ fn on_validated(file: &str, device: Option<Device>, gradients: bool, takes: fn(u
         recorded: Context::on(device),
         gradients,
         takes,
+        nans: true,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -126,6 +128,7 @@ fn on_reference(file: &str) {
         recorded: reference(),
         gradients: false,
         takes: |_, _| true,
+        nans: true,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -176,6 +179,7 @@ fn opencl(file: &str, kernels: &str, takes: fn(usize, DType) -> bool) {
         recorded: Context::on(device),
         gradients: true,
         takes,
+        nans: true,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);
@@ -214,6 +218,7 @@ fn on_chosen(file: &str) {
         recorded,
         gradients: true,
         takes: |_, _| true,
+        nans: false,
     };
     subject.recorded.set_mode(Mode::Graph);
     run(file, &subject);

@@ -2,11 +2,13 @@
 //!
 //! A launch's axes are dropped, ordered and merged first (`space.rs`), so that few programs serve many shapes. A row is walked by
 //! a work-item, a group, or several of them in several passes (`rows.rs`); rows that lie across memory are walked side by side
-//! (`columns.rs`). `walk.rs` has the loops over points, `fold.rs` what combines partial results, `pairs.rs` two points of f16
+//! (`columns.rs`). `walk.rs` has the loops over points, `kept.rs` those over rows that
+//! stay in registers, `fold.rs` what combines partial results, `pairs.rs` two points of f16
 //! or bf16 in one word.
 
 mod columns;
 mod fold;
+mod kept;
 mod pairs;
 mod plan;
 mod rows;
@@ -15,6 +17,7 @@ mod space;
 mod tests;
 mod walk;
 
+pub(crate) use kept::Kept;
 pub(crate) use plan::plan;
 
 use crate::Source;
@@ -31,6 +34,8 @@ pub(crate) enum Form {
         by_group: bool,
         /// Whether several walk one row, with a pass for each stage.
         split: bool,
+        /// Whether a group keeps what several of its walks need in registers.
+        kept: bool,
     },
     /// Neighbouring rows side by side, point by point: for inputs whose rows lie across. Sums are those of the form above.
     Columns {
@@ -66,7 +71,7 @@ pub(crate) fn source(writer: Writer<'_>, form: Form) -> Source {
         |_| {},
         |writer, pass| match form {
             Form::Map => writer.map(),
-            Form::Rows { by_group, .. } => writer.rows(by_group, split.then_some(pass)),
+            Form::Rows { by_group, kept, .. } => writer.rows(by_group, split.then_some(pass), kept),
             Form::Columns { rows } => writer.rows_side_by_side(rows),
         },
     )

@@ -48,6 +48,7 @@ impl Writer<'_> {
         let point = |which, last, lane| Point {
             last,
             lane: Some(lane),
+            pack: "",
             pair: Some((which, own.as_slice())),
         };
         let points = [point(0, "k0", "v"), point(1, "k1", "v + 1")];

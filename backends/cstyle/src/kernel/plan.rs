@@ -1,11 +1,11 @@
 //! How a kernel runs: by points, by rows or by columns, and in which pieces.
 
 use super::space::Space;
-use super::{Form, KernelWords};
+use super::{Form, KernelWords, kept};
 use crate::body::Body;
 use crate::operands::{Full, NARROW, Operands};
 use crate::variant::{Grid, MOST_ITEMS, Pass, Plan, Step, Variant};
-use crate::{Launch, Target, words};
+use crate::{Launch, Target, scalar, words};
 use smallvec::SmallVec;
 use thalweg_hal::ir::{Level, Role};
 
@@ -248,7 +248,11 @@ impl Shape<'_> {
             };
             let split = cut.chunks > 1;
             (
-                Form::Rows { by_group, split },
+                Form::Rows {
+                    by_group,
+                    split,
+                    kept: false,
+                },
                 group,
                 if split { cut } else { Cut::NONE },
             )
@@ -284,7 +288,25 @@ impl Shape<'_> {
         } else {
             1
         };
-        cut(true, group.min(1 << most.ilog2()), wanted)
+        let (mut form, group, cut) = cut(true, group.min(1 << most.ilog2()), wanted);
+        if let Form::Rows {
+            split: false, kept, ..
+        } = &mut form
+        {
+            *kept = self.keeps(lanes, group);
+        }
+        (form, group, cut)
+    }
+
+    /// Whether a row stays in the registers of a group.
+    fn keeps(&self, lanes: u8, group: u32) -> bool {
+        let halves = (self.body.info.dtypes.iter().flatten()).any(|&dtype| scalar::is_half(dtype));
+        lanes > 1
+            && self.inner.rank() == 1
+            && self.inner.total.is_multiple_of(lanes.into())
+            && self.inner.total <= kept::PACKS * u64::from(lanes) * u64::from(group)
+            && !halves
+            && self.body.kept.pays(lanes)
     }
 
     fn grids(&self, form: Form, variant: &Variant, cut: Cut) -> SmallVec<[Grid; 4]> {
@@ -305,7 +327,7 @@ impl Shape<'_> {
                 let strips = last.div_ceil(side.into());
                 SmallVec::from_slice(&[grid(rows / last.max(1) * strips)])
             }
-            Form::Rows { by_group, split } => {
+            Form::Rows { by_group, split, .. } => {
                 let of = |units: u64| grid(if by_group { units } else { units.div_ceil(group) });
                 let mut passes = SmallVec::new();
                 if split {

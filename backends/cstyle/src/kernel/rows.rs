@@ -10,7 +10,7 @@ use thalweg_hal::ir::{Level, Node};
 type Pass = Option<u32>;
 
 impl Writer<'_> {
-    pub(super) fn rows(&mut self, by_group: bool, pass: Pass) {
+    pub(super) fn rows(&mut self, by_group: bool, pass: Pass, kept: bool) {
         let depth = self.body.depth();
         if by_group {
             self.shared_memory();
@@ -43,17 +43,17 @@ impl Writer<'_> {
         let last = pass.unwrap_or(depth);
         for stage in 0..last {
             match pass {
-                None => self.stage(stage, by_group),
+                None => self.stage(stage, by_group, kept),
                 Some(_) => self.gather_partials(stage, by_group),
             }
             self.row_nodes(stage + 1);
         }
         match pass {
             Some(pass) if pass < depth => {
-                self.stage(pass, by_group);
+                self.stage(pass, by_group, false);
                 self.save_partials(pass, by_group);
             }
-            _ => self.stores(by_group, pieces != "1"),
+            _ => self.stores(by_group, pieces != "1", kept),
         }
         self.close();
     }
@@ -90,23 +90,31 @@ impl Writer<'_> {
     }
 
     /// The walk that computes the reductions of a stage; declares their results.
-    fn stage(&mut self, stage: u32, by_group: bool) {
+    fn stage(&mut self, stage: u32, by_group: bool, kept: bool) {
         let reductions = self.body.reductions(stage);
         self.accumulators(&reductions);
-        let roots: Vec<usize> = reductions.iter().map(|r| r.arg).collect();
-        let nodes = self.body.closure(&roots, |i| self.at_points(i));
-        let work = Work {
-            nodes: &nodes,
-            reductions: &reductions,
-        };
-        let walker = Self::walker(by_group);
-        self.open("");
-        self.walk(walker, "begin", "end", &work);
-        self.close();
+        if kept {
+            self.walk_kept(stage, &reductions);
+        } else {
+            let roots: Vec<usize> = reductions.iter().map(|r| r.arg).collect();
+            self.walk_whole(&roots, &reductions, by_group);
+        }
         if self.laned() {
             self.fold_lanes(&reductions, 1);
         }
         self.finish(&reductions, by_group);
+    }
+
+    /// A walk that loads and computes all that its roots need.
+    fn walk_whole(&mut self, roots: &[usize], reductions: &[Reduction], by_group: bool) {
+        let nodes = self.body.closure(roots, |i| self.at_points(i));
+        let work = Work {
+            nodes: &nodes,
+            reductions,
+        };
+        self.open("");
+        self.walk(Self::walker(by_group), "begin", "end", &work);
+        self.close();
     }
 
     fn accumulators(&mut self, reductions: &[Reduction]) {
@@ -260,18 +268,12 @@ impl Writer<'_> {
     }
 
     /// The stores, after everything was reduced.
-    fn stores(&mut self, by_group: bool, in_pieces: bool) {
+    fn stores(&mut self, by_group: bool, in_pieces: bool, kept: bool) {
         let elements = self.body.stores(Level::Element);
-        if !elements.is_empty() {
-            let nodes = self.body.closure(&elements, |i| self.at_points(i));
-            let work = Work {
-                nodes: &nodes,
-                reductions: &[],
-            };
-            let walker = Self::walker(by_group);
-            self.open("");
-            self.walk(walker, "begin", "end", &work);
-            self.close();
+        if !elements.is_empty() && kept {
+            self.walk_kept(self.body.depth(), &[]);
+        } else if !elements.is_empty() {
+            self.walk_whole(&elements, &[], by_group);
         }
         let rows = self.body.stores(Level::Row);
         if rows.is_empty() {

@@ -231,6 +231,43 @@ fn steps_beyond_the_end_do_not_wrap() {
     }
 }
 
+/// Rows stay in registers where their packs fit them, and where a later walk needs what an earlier one had.
+#[test]
+fn rows_that_are_kept() {
+    let keeps = |text: &str, extents: &[u64], fill| {
+        let (routine, plan) = launch_of(text, extents, fill, &Target::CUDA);
+        let source = routine.render(&plan.variant).unwrap();
+        let walks = body(&source).matches("TL_LOAD(").count();
+        (body(&source).contains("const f32 n3 = h3[t][v];"), walks)
+    };
+    for length in [128, 1000, 4096] {
+        assert_eq!(
+            keeps(SOFTMAX, &[1000, length], Fill::Plain),
+            (true, 1),
+            "{length}"
+        );
+    }
+    assert_eq!(keeps(SOFTMAX, &[1000, 1024], Fill::InPlace), (true, 1));
+    // Too long, no whole packs, rows that do not begin at one.
+    assert_eq!(keeps(SOFTMAX, &[1000, 4100], Fill::Plain), (false, 3));
+    assert_eq!(keeps(SOFTMAX, &[1000, 1023], Fill::Plain), (false, 0));
+    assert!(!keeps(SOFTMAX, &[1000, 10], Fill::Plain).0);
+    assert_eq!(keeps(SUM, &[1000, 1024], Fill::Plain), (false, 1));
+    // Halves are computed two in a word.
+    let halves = "kernel softmax outer=1 inner=1
+p0 in f16 element contiguous
+p1 out f32 element contiguous
+n0 = load p0
+n1 = cast f32 n0
+n2 = max n1
+n3 = sub n1 n2
+n4 = exp n3
+n5 = sum n4
+n6 = div n4 n5
+n7 = store p1 n6";
+    assert_eq!(keeps(halves, &[1000, 1024], Fill::Plain), (false, 3));
+}
+
 #[test]
 fn f64_needs_the_device() {
     let kernel = Kernel::parse(&SUM.replace("f32", "f64")).unwrap();

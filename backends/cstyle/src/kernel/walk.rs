@@ -153,16 +153,7 @@ impl Writer<'_> {
         let lanes = self.variant.lanes;
         let start = Point::at("j");
         let pairs = self.is_cuda() && self.has_halves(work);
-        let (mut loads, mut stores) = (Vec::new(), Vec::new());
-        for &i in work.nodes {
-            match self.body.kernel.nodes[i] {
-                Node::Load { param } if self.packs(param as usize) => loads.push(param as usize),
-                Node::Store { param, .. } if self.packs(param as usize) => stores.push(param as usize),
-                _ => {}
-            }
-        }
-        loads.sort_unstable();
-        loads.dedup();
+        let [loads, stores] = self.packed(work);
         for &p in &loads {
             let at = format!("p{p} + {}", self.offset(p, Some(&start)));
             if pairs && self.is_half(p) {
@@ -205,8 +196,23 @@ impl Writer<'_> {
         }
     }
 
+    /// Parameters that a walk loads and stores in packs.
+    pub(super) fn packed(&self, work: &Work<'_>) -> [Vec<usize>; 2] {
+        let [mut loads, mut stores] = [Vec::new(), Vec::new()];
+        for &i in work.nodes {
+            match self.body.kernel.nodes[i] {
+                Node::Load { param } if self.packs(param as usize) => loads.push(param as usize),
+                Node::Store { param, .. } if self.packs(param as usize) => stores.push(param as usize),
+                _ => {}
+            }
+        }
+        loads.sort_unstable();
+        loads.dedup();
+        [loads, stores]
+    }
+
     /// Everything that is done at one point.
-    fn point(&mut self, point: &Point<'_>, row: &str, lane: &str, work: &Work<'_>) {
+    pub(super) fn point(&mut self, point: &Point<'_>, row: &str, lane: &str, work: &Work<'_>) {
         for &i in work.nodes {
             self.node(i, Some(point));
         }

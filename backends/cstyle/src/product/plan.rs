@@ -15,6 +15,11 @@ const FEW_POINTS: u64 = 1 << 18;
 /// Least points of a piece, and most pieces.
 const PIECE: u64 = 256;
 const MOST_PIECES: u64 = 64;
+/// Where tiles are copied ahead: tiles of `SIDE` × `SIDE` below which sums are cut, which is three for each multiprocessor of a large
+/// GPU, and most pieces.
+const FEW_TILES: u64 = 396;
+const SIDE: u64 = 64;
+const MOST_PIECES_AHEAD: u64 = 128;
 
 /// A launch as matrices.
 struct Shape<'a> {
@@ -90,11 +95,16 @@ impl<'a> Shape<'a> {
     }
 
     /// Pieces that a sum is cut into, by the extents alone, and the points of each.
-    fn pieces(&self) -> (u64, u64) {
-        let points = (self.batch.saturating_mul(self.rows))
-            .saturating_mul(self.columns)
-            .max(1);
-        let wanted = (self.depth / PIECE).min(MOST_PIECES).min(FEW_POINTS / points);
+    fn pieces(&self, ahead: bool) -> (u64, u64) {
+        let results = |side: u64| {
+            let matrix = (self.rows.div_ceil(side)).saturating_mul(self.columns.div_ceil(side));
+            matrix.saturating_mul(self.batch).max(1)
+        };
+        let most = match ahead {
+            true => (FEW_TILES / results(SIDE)).min(MOST_PIECES_AHEAD),
+            false => (FEW_POINTS / results(1)).min(MOST_PIECES),
+        };
+        let wanted = (self.depth / PIECE).min(most);
         if wanted < 2 {
             return (1, self.depth);
         }
@@ -106,7 +116,11 @@ impl<'a> Shape<'a> {
     fn plan(&self, config: MatmulConfig, target: &Target) -> Plan {
         let (body, roles) = (self.full.body, self.roles);
         let (outer, inner) = (body.outer(), body.rank() - body.outer());
-        let (pieces, length) = self.pieces();
+        let ahead = matches!(
+            config,
+            MatmulConfig::Matrix { .. } | MatmulConfig::Buffered { .. }
+        );
+        let (pieces, length) = self.pieces(ahead);
         let mut steps = SmallVec::from_elem(Step::Any, body.kernel.params.len());
         // Which way neighbouring work-items read an operand.
         if self.runs_along_depth() {
@@ -122,10 +136,6 @@ impl<'a> Shape<'a> {
             MatmulConfig::Tiled { .. } | MatmulConfig::Panel { .. } => [Side::default(); 2],
         };
         let config = config.eased(sides, roles.taps.is_some());
-        let ahead = matches!(
-            config,
-            MatmulConfig::Matrix { .. } | MatmulConfig::Buffered { .. }
-        );
         let taps = points(self.full.launch.extents.get(outer + 1..).unwrap_or_default());
         let bits = ahead && roles.taps.is_some() && !sides[1].along && taps <= BITS;
         let form = Form::Product(product::Form {

@@ -1,7 +1,7 @@
 //! Programs of products, and which launches share them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::corpus::golden::{body, compare};
+use crate::corpus::golden::{OPENCL_GPU, body, compare};
 use crate::corpus::{with_convolution, with_strides};
 use crate::variant::Step;
 use crate::{Dialect, MatmulConfig, Routine, Target};
@@ -141,6 +141,35 @@ fn tiles_by_extents() {
         assert_eq!(groups(dtype, [32768, 64]), 256);
         assert_eq!(groups(dtype, [64, 16384]), 256);
     }
+}
+
+/// Long sums of few tiles are cut until three tiles of 64 × 64 are there for each of 132 multiprocessors.
+#[test]
+fn pieces_by_tiles() {
+    let pieces = |target: &Target, [m, n, k]: [u64; 3]| {
+        let config = MatmulConfig::candidates(target)[0];
+        let routine = Routine::matmul(&product_of(DType::F32), config, target).unwrap();
+        let (depth, width) = (k as i64, n as i64);
+        let strides = [&[depth, 0, 1][..], &[0, 1, width], &[width, 1]];
+        let plan = with_strides(&[m, n, k], &strides, |launch| routine.plan(launch)).unwrap();
+        match plan.passes.len() {
+            1 => 1,
+            _ => plan.scratch_bytes / (4 * m * n),
+        }
+    };
+    for (extents, ours) in [
+        ([512, 392, 4608], 7),
+        ([256, 1568, 2304], 3),
+        ([128, 6272, 1152], 2),
+        ([64, 25088, 576], 1),
+        // A piece has 256 points, and a sum no more pieces than this.
+        ([512, 392, 600], 2),
+        ([512, 392, 500], 1),
+        ([64, 64, 1 << 20], 128),
+    ] {
+        assert_eq!(pieces(&Target::CUDA, extents), ours, "{extents:?}");
+    }
+    assert_eq!(pieces(&OPENCL_GPU, [512, 392, 4608]), 1);
 }
 
 /// Tensor cores take halves with sums of f32; tiles ahead without them f32.

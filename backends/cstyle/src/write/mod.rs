@@ -61,6 +61,8 @@ pub(crate) struct Point<'a> {
     pub(crate) last: &'a str,
     /// The lane at which parameters with unit steps were loaded into `x`, and are stored from `y`.
     pub(crate) lane: Option<&'a str>,
+    /// Which of several packs in `x` that is, as an index of its own.
+    pub(crate) pack: &'a str,
     /// Where two points are written side by side: which of them this is, and the nodes that each has a value of.
     pub(crate) pair: Option<(usize, &'a [bool])>,
 }
@@ -71,6 +73,7 @@ impl<'a> Point<'a> {
         Point {
             last,
             lane: None,
+            pack: "",
             pair: None,
         }
     }

@@ -128,8 +128,8 @@ impl Writer<'_> {
             }
             Node::Load { param } => {
                 let p = param as usize;
-                let element = match point.and_then(|point| point.lane) {
-                    Some(lane) if self.packs(p) => format!("x{p}[{lane}]"),
+                let element = match point.and_then(|point| Some((point.pack, point.lane?))) {
+                    Some((pack, lane)) if self.packs(p) => format!("x{p}{pack}[{lane}]"),
                     _ => format!("p{p}[{}]", self.offset(p, point)),
                 };
                 scalar::loaded(body.param(param).dtype, &element)
