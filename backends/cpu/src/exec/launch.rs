@@ -67,7 +67,7 @@ pub(super) struct Launch<'a> {
     pub(super) block: usize,
     /// Elements that a kept value has room for.
     pub(super) keep_elements: usize,
-    /// Machine code of the phases, for rows longer than a segment.
+    /// Machine code of the phases, for rows longer than a segment or with lines.
     pub(super) long: Option<&'a Long>,
     /// What is outside of an input that windows read.
     pub(super) edges: Option<Edges>,
@@ -176,11 +176,17 @@ impl Program {
         let mut block = BLOCK;
         let mut plan = &compiled.outer_again;
         let mut keep_elements = 0;
+        let long = match along {
+            Along::Inner if length == 0 => None,
+            Along::Inner => (self.lined(&compiled.part, &lanes))
+                .or_else(|| (length > SEGMENT as u64).then(|| self.long(&compiled.part))?),
+            Along::Outer => None,
+        };
         match (along, &compiled.inner_keep, &compiled.outer_keep) {
             (Along::Inner, Some(keep), _) => {
                 let bytes = keep.kept_bytes() as u64 * length;
                 plan = keep;
-                if bytes > KEEP_ROW || length > SEGMENT as u64 {
+                if bytes > KEEP_ROW || length > SEGMENT as u64 || long.is_some() {
                     plan = compiled.inner_again.as_ref().unwrap_or(keep);
                 }
                 keep_elements = if plan.kept.is_empty() { 0 } else { length as usize };
@@ -213,9 +219,7 @@ impl Program {
         let ins = |p: usize| params[p].role == Role::In;
         let mut launch = Launch {
             keep_elements,
-            long: (along == Along::Inner && length > SEGMENT as u64)
-                .then(|| self.long(&compiled.part))
-                .flatten(),
+            long,
             chosen: self.chosen.filter(|_| along == Along::Outer),
             levels: length.div_ceil(SEGMENT as u64).max(1).ilog2() as usize + 2,
             ..Launch::plain(plan, args, &self.sizes, lanes, other, block)

@@ -1,14 +1,18 @@
-//! Phases of rows longer than a segment as machine code.
+//! Phases of rows as machine code: of rows longer than a segment, and of rows with parameters that stand still along lines.
 //!
 //! Each is a kernel of its own, which runs over a segment at a time. Values of the row that it reads are single parameters, and what a
 //! reduction makes of the segment is a result. Nothing is kept from one phase to the next, because a row that long does not stay in a
 //! cache.
+//!
+//! A row of several axes has lines along the last. Parameters such as the weights of channels stand still along one. A phase that reduces
+//! nothing runs line by line then, and they are values of a line.
 
 use super::frame::Frame;
 use super::launch::Launch;
 use super::phases::{Part, Phases};
 use super::plan::Along;
 use super::rows::Partial;
+use super::space::{MAX_AXES, Space};
 use crate::codegen::Rows;
 use crate::isa::{self, Isa};
 use crate::loops::{Best, Reduction};
@@ -25,12 +29,19 @@ const AHEAD: usize = 2048;
 #[derive(Default)]
 pub(super) struct Long {
     phases: Vec<Option<Stretch>>,
+    /// The parameters that stand still along a line, a bit each, where phases run by lines.
+    pub(super) still: Option<u64>,
 }
+
+/// Elements of a line that is worth a turn of its own.
+const LEAST_LINE: u64 = 16;
 
 /// A phase over a segment.
 pub(super) struct Stretch {
     code: Rows,
     sources: Vec<Source>,
+    /// Whether it runs line by line.
+    lines: bool,
     /// Bytes from what is worked on to what is asked for.
     ahead: usize,
 }
@@ -40,6 +51,8 @@ pub(super) struct Stretch {
 enum Source {
     /// A parameter of the kernel, from the segment's first element on.
     Elements(usize),
+    /// A parameter of the kernel that stands still along a line.
+    Still(usize),
     /// The value of a node that is the same for a row.
     Value(usize),
     /// The result of the phase's reduction of that number.
@@ -47,15 +60,54 @@ enum Source {
 }
 
 impl Long {
-    pub(super) fn new(kernel: &Kernel, part: &Part, isa: Isa) -> Long {
+    /// For rows whose phases run over segments, or by lines along which the parameters of `still` do not move.
+    pub(super) fn new(kernel: &Kernel, part: &Part, isa: Isa, still: Option<u64>) -> Long {
         let Ok(info) = kernel.verify() else {
             return Long::default();
         };
         let phases = Phases::new(kernel, &info, part, Along::Inner, false);
-        let stretch = |members: &Vec<usize>| Stretch::new(kernel, &info, &phases, members, isa);
+        let reduces = |&i: &usize| matches!(kernel.nodes[i], Node::Reduce { .. });
+        let stretch = |members: &Vec<usize>| {
+            let still = still.filter(|_| !members.iter().any(reduces));
+            Stretch::new(kernel, &info, (&phases, members), isa, still)
+        };
         Long {
             phases: phases.members.iter().map(stretch).collect(),
+            still,
         }
+    }
+
+    /// The parameters that stand still along the lines of a space, a bit each; `None` where all are in place without lines, or some
+    /// move along one in another way.
+    pub(super) fn still(kernel: &Kernel, lanes: &Space) -> Option<u64> {
+        let last = lanes.rank - 1;
+        if last == 0 || lanes.extents[last] < LEAST_LINE || kernel.params.len() > u64::BITS as usize {
+            return None;
+        }
+        let (mut still, mut moved) = (0, false);
+        for (p, param) in kernel.params.iter().enumerate() {
+            if param.level == Level::Row || param.access == Access::Broadcast {
+                continue;
+            }
+            moved |= !lanes.is_flat(p);
+            match lanes.of(p)[last] {
+                1 => {}
+                0 if param.role == Role::In => still |= 1 << p,
+                _ => return None,
+            }
+        }
+        moved.then_some(still)
+    }
+
+    /// Whether all phases have code for a space.
+    pub(super) fn covers(&self, lanes: &Space) -> bool {
+        let fits = |phase: &Option<Stretch>| {
+            phase.as_ref().is_some_and(|stretch| {
+                let flat = |source: &Source| !matches!(*source, Source::Elements(p) if !lanes.is_flat(p));
+                stretch.lines || stretch.sources.iter().all(flat)
+            })
+        };
+        self.phases.iter().all(fits)
     }
 
     /// Whether all phases have code.
@@ -68,15 +120,21 @@ impl Long {
     pub(super) fn phase(&self, k: usize, launch: &Launch<'_>) -> Option<&Stretch> {
         let in_place = |source: &Source| match *source {
             Source::Elements(p) => launch.flat[p],
-            Source::Value(_) | Source::Result(_) => true,
+            Source::Still(_) | Source::Value(_) | Source::Result(_) => true,
         };
         let stretch = self.phases.get(k)?.as_ref()?;
-        stretch.sources.iter().all(in_place).then_some(stretch)
+        (stretch.lines || stretch.sources.iter().all(in_place)).then_some(stretch)
     }
 }
 
 impl Stretch {
-    fn new(kernel: &Kernel, info: &Info, phases: &Phases, members: &[usize], isa: Isa) -> Option<Stretch> {
+    fn new(
+        kernel: &Kernel,
+        info: &Info,
+        (phases, members): (&Phases, &[usize]),
+        isa: Isa,
+        still: Option<u64>,
+    ) -> Option<Stretch> {
         let mut own = Kernel::new(kernel.name.clone(), 1, 1);
         own.scalars.clone_from(&kernel.scalars);
         let (mut sources, mut places) = (Vec::new(), false);
@@ -103,8 +161,16 @@ impl Stretch {
             let of = |id: NodeId| ids[id.index()];
             let mut elements = |own: &mut Kernel, param: u32| {
                 *params[param as usize].get_or_insert_with(|| {
+                    if still.is_some_and(|still| still >> param & 1 == 1) {
+                        sources.push(Source::Still(param as usize));
+                        return row(own, Role::In, Access::Strided);
+                    }
                     sources.push(Source::Elements(param as usize));
-                    own.params.push(kernel.params[param as usize]);
+                    let mut moving = kernel.params[param as usize];
+                    if still.is_some() {
+                        moving.access = Access::Contiguous;
+                    }
+                    own.params.push(moving);
                     own.params.len() as u32 - 1
                 })
             };
@@ -159,6 +225,7 @@ impl Stretch {
         Some(Stretch {
             code: Rows::new(&own, &info, &phases, isa)?,
             sources,
+            lines: still.is_some(),
             ahead: if isa::follows_pages() { 0 } else { AHEAD },
         })
     }
@@ -173,11 +240,14 @@ impl Stretch {
         mut take: impl FnMut(usize, Partial),
     ) {
         let launch = frame.launch;
+        if self.lines {
+            return self.by_lines(frame, range);
+        }
         let n = (range.end - range.start) as usize;
         let mut results: SmallVec<[f32; 4]> = SmallVec::from_elem(0.0, reduces.len());
         let mut addresses: SmallVec<[*mut u8; 16]> = (self.sources.iter())
             .map(|source| match *source {
-                Source::Elements(p) => frame.element(p, range.start),
+                Source::Elements(p) | Source::Still(p) => frame.element(p, range.start),
                 Source::Value(node) => frame.value(frame.plan.of_node[node]),
                 Source::Result(i) => (&raw mut results[i]).cast(),
             })
@@ -206,6 +276,59 @@ impl Stretch {
                 }
             };
             take(i, partial);
+        }
+    }
+
+    /// Computes elements `range` of a frame's row line by line.
+    fn by_lines(&self, frame: &Frame<'_>, range: Range<u64>) {
+        let launch = frame.launch;
+        let lanes = &launch.lanes;
+        let last = lanes.rank - 1;
+        let length = lanes.extents[last];
+        let of = |source: &Source| match *source {
+            Source::Elements(p) | Source::Still(p) => (
+                usize::from(launch.sizes[p]) as isize * lanes.of(p)[last - 1] as isize,
+                Some(p),
+            ),
+            Source::Value(_) | Source::Result(_) => (0, None),
+        };
+        let mut steps: SmallVec<[isize; 16]> = self.sources.iter().map(|source| of(source).0).collect();
+        steps.extend(self.code.ahead.iter().map(|&p| of(&self.sources[p]).0));
+        let mut addresses: SmallVec<[*mut u8; 16]> = SmallVec::from_elem(std::ptr::null_mut(), steps.len());
+        let mut index = [0; MAX_AXES];
+        let mut first = range.start;
+        while first < range.end {
+            lanes.place(first, &mut index);
+            let left = range.end - first;
+            // Whole lines as far as the axis before goes, or what there is of one.
+            let (rows, n) = match index[last] == 0 && left >= length {
+                true => (
+                    (left / length).min(lanes.extents[last - 1] - index[last - 1]),
+                    length,
+                ),
+                false => (1, left.min(length - index[last])),
+            };
+            for (to, source) in addresses.iter_mut().zip(&self.sources) {
+                *to = match (*source, of(source).1) {
+                    (_, Some(p)) => frame.element_at(p, lanes.offset(p, &index)),
+                    (Source::Value(node), _) => frame.value(frame.plan.of_node[node]),
+                    // A phase by lines reduces nothing.
+                    _ => std::ptr::null_mut(),
+                };
+            }
+            for (k, &p) in self.code.ahead.iter().enumerate() {
+                addresses[self.sources.len() + k] = addresses[p].wrapping_add(self.ahead);
+            }
+            let whole = |bytes: usize| bytes.is_multiple_of(LINE);
+            let lined = |&p: &usize| whole(addresses[p].addr()) && whole(steps[p].unsigned_abs());
+            let stream = launch.stream && whole(4 * n as usize) && self.code.outputs.iter().all(lined);
+            // SAFETY: the caller of the launch vouches for the parameters and scalars; along a line their elements stand one after the
+            // other or are one.
+            unsafe {
+                let rows = (rows as usize, n as usize);
+                (self.code).run(rows, &mut addresses, &steps, launch.args.scalars, stream);
+            }
+            first += rows * n;
         }
     }
 }

@@ -8,6 +8,7 @@ use super::long::Long;
 use super::padded::Padded;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
+use super::space::Space;
 use super::stored::Stored;
 use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
@@ -44,6 +45,8 @@ pub struct Program {
     lines: Lines,
     /// The phases of a kernel with reductions as machine code, made when a row is longer than a segment.
     long: OnceLock<Long>,
+    /// The same for rows with parameters that stand still along lines, as in the first such launch.
+    lined: OnceLock<Long>,
     /// The same kernel with its padded inputs padded before.
     padded: Option<Box<Padded>>,
     /// What its phases are, where windows may go in one pass.
@@ -188,6 +191,7 @@ impl Program {
             coded: None,
             generates: None,
             long: OnceLock::new(),
+            lined: OnceLock::new(),
             padded: Padded::of(kernel, &info, isa).map(Box::new),
             chosen: match &compiled[..] {
                 [only] => Chosen::of(kernel, &info, &only.part),
@@ -241,7 +245,17 @@ impl Program {
     /// Machine code of the phases of a part, unless the program has none.
     pub(super) fn long(&self, part: &Part) -> Option<&Long> {
         let isa = self.generates?;
-        Some(self.long.get_or_init(|| Long::new(&self.kernel, part, isa)))
+        Some(self.long.get_or_init(|| Long::new(&self.kernel, part, isa, None)))
+    }
+
+    /// Machine code of the phases of a part whose rows have these lanes, where the parameters of some stand still along lines.
+    pub(super) fn lined(&self, part: &Part, lanes: &Space) -> Option<&Long> {
+        let isa = self.generates?;
+        let still = Some(Long::still(&self.kernel, lanes)?);
+        let lined = self
+            .lined
+            .get_or_init(|| Long::new(&self.kernel, part, isa, still));
+        (lined.still == still && lined.covers(lanes)).then_some(lined)
     }
 
     /// Whether it runs as machine code made for it.

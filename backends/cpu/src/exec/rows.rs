@@ -261,6 +261,12 @@ impl Frame<'_> {
         unsafe { (*self.row_at.add(p)).wrapping_add(first as usize * usize::from(self.launch.sizes[p])) }
     }
 
+    /// Address of an element of the present row, so many elements from its first.
+    pub(super) fn element_at(&self, p: usize, offset: i64) -> *mut u8 {
+        // SAFETY: the table has every parameter.
+        unsafe { (*self.row_at.add(p)).wrapping_offset(offset as isize * isize::from(self.launch.sizes[p])) }
+    }
+
     /// Walks the elements `range` of the present row, whose start is at a multiple of a segment.
     fn elements(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
         let block = self.launch.block as u64;

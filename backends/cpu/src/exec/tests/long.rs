@@ -1,13 +1,17 @@
-//! Rows longer than a segment, by loops and as machine code: every reduction, special numbers at borders, random kernels.
+//! Rows longer than a segment, by loops and as machine code: every reduction, special numbers at borders, random kernels. Rows with
+//! lines along which weights stand still.
 
 use super::super::long::Long;
 use super::coded::{REDUCTIONS, distances, greatest, has_code, random_rows};
-use super::harness::{Rng, check, random_case};
+use super::harness::{Rng, check, f32_buffer, random_case};
+use super::oracle::Case;
 use super::shapes::{layer_norm, softmax};
 use crate::exec::Program;
+use crate::exec::space::Space;
 use crate::isa::Isa;
 use crate::loops::SEGMENT;
-use thalweg_hal::ir::Access;
+use thalweg_hal::DType;
+use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role, ScalarOp};
 
 const LENGTHS: [usize; 3] = [SEGMENT + 1, 2 * SEGMENT, 7 * SEGMENT + 77];
 
@@ -78,4 +82,89 @@ fn random_kernels() {
         extents.push(LENGTHS[rng.below(3) as usize] as u64);
         check(&random_case(kernel, extents, &mut rng));
     }
+}
+
+/// (x - mean) · weight + shift, and the sum: of rows of channels and places.
+fn groups() -> Kernel {
+    let mut k = Kernel::new("groups", 1, 2);
+    let x = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+    let weight = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+    let shift = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+    let sum_out = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
+    let y = k.param(DType::F32, Role::Out, Level::Element, Access::Strided);
+    let scalar = k.scalar(DType::F32);
+    let (x, weight, shift) = (k.load(x), k.load(weight), k.load(shift));
+    let sum = k.reduce(ReduceOp::Sum, x);
+    let mean = k.op(ScalarOp::Mul, &[sum, scalar]);
+    let centred = k.op(ScalarOp::Sub, &[x, mean]);
+    let scaled = k.op(ScalarOp::Mul, &[centred, weight]);
+    let moved = k.op(ScalarOp::Add, &[scaled, shift]);
+    k.store(sum_out, sum);
+    k.store(y, moved);
+    k
+}
+
+/// Lines shorter and longer than blocks, rows shorter and longer than segments, an output with gaps, and in place.
+#[test]
+fn weights_of_lines() {
+    let mut rng = Rng(43);
+    let long = SEGMENT as u64 + 400;
+    for [rows, lines, length] in [
+        [2, 3, 16],
+        [3, 5, 100],
+        [1, 64, 49],
+        [2, 3, 3136],
+        [1, 2, long],
+        [1, 400, 700],
+    ] {
+        for (gap, in_place) in [(0, false), (0, true), (3, false), (16, false)] {
+            let total = rows * lines * length;
+            let kernel = groups();
+            let of = |n: u64, strides: [u64; 3], rng: &mut Rng| {
+                f32_buffer(n as usize, strides.map(|s| s as i64).to_vec(), rng)
+            };
+            let channels = rows * lines;
+            let flat = [lines * length, length, 1];
+            let pitch = length + gap;
+            let mut buffers = vec![
+                of(total, flat, &mut rng),
+                of(channels, [lines, 1, 0], &mut rng),
+                of(channels, [lines, 1, 0], &mut rng),
+                f32_buffer(rows as usize, vec![], &mut rng),
+                of(channels * pitch, [lines * pitch, pitch, 1], &mut rng),
+            ];
+            if in_place {
+                buffers[0] = buffers[4].clone();
+            }
+            let case = Case {
+                kernel,
+                extents: vec![rows, lines, length],
+                buffers,
+                scalars: vec![(1.0 / (lines * length) as f32).to_bits().into()],
+                in_place: if in_place { vec![(4, 0)] } else { vec![] },
+            };
+            check(&case);
+        }
+    }
+}
+
+/// Lines are found, and only where parameters go on or stand still along one.
+#[test]
+fn what_has_lines() {
+    let program = |isa| Program::compile(&groups(), isa).expect("compiles").generate(isa);
+    let code = program(Isa::detect());
+    let lanes = |strides: [[i64; 2]; 4], length: u64| {
+        let [x, weight, shift, y] = strides.map(|[line, place]| [0, line, place]);
+        let full: Vec<i64> = [x, weight, shift, [0; 3], y].concat();
+        Space::new(&[1, 4, length], 1..3, (&full, 5), 0, None)
+    };
+    let has = |strides, length| code.lined(&code.parts[0].part, &lanes(strides, length)).is_some();
+    let channels = [[100, 1], [1, 0], [1, 0], [100, 1]];
+    assert_eq!(has(channels, 100), has_code());
+    assert!(!has([[8, 1], [1, 0], [1, 0], [8, 1]], 8));
+    assert!(!has([[100, 1], [1, 0], [1, 4], [100, 1]], 100));
+    // Another parameter stands still than in the first launch.
+    assert!(!has([[100, 1], [1, 0], [100, 1], [100, 1]], 100));
+    // What is reduced has gaps.
+    assert!(!has([[120, 1], [1, 0], [1, 0], [100, 1]], 100));
 }
