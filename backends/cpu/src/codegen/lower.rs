@@ -287,7 +287,7 @@ impl Nodes {
             // Places of a row are written as they are.
             (DType::I64, Role::Out) => kernel.inner > 0 && p.level == ir::Level::Row,
             (DType::I8 | DType::U8, Role::In) => wide && p.access == Access::Broadcast,
-            (DType::I8 | DType::U8, Role::Out) => {
+            (DType::I8 | DType::U8 | DType::Bool, Role::Out) => {
                 wide && (kernel.inner == 0 || p.level == ir::Level::Element)
             }
             _ => false,
@@ -295,8 +295,9 @@ impl Nodes {
         if !kernel.params.iter().all(fits) {
             return None;
         }
-        let bytes = (kernel.params.iter().enumerate())
-            .filter_map(|(p, param)| (is_byte(param.dtype) && param.role == Role::Out).then_some(p as u32));
+        let bytes = (kernel.params.iter().enumerate()).filter_map(|(p, param)| {
+            (param.dtype.size() == 1 && param.role == Role::Out).then_some(p as u32)
+        });
         let bytes: Vec<u32> = bytes.collect();
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
@@ -305,7 +306,14 @@ impl Nodes {
             let of = |id: NodeId| recorder.value(ids[id.index()]);
             let value = match *node {
                 Node::Store { value, .. } => {
-                    ids.push(ids[value.index()]);
+                    let stored = match info.dtypes[value.index()] {
+                        Some(DType::Bool) => {
+                            let [one, zero] = [1, 0].map(|bits| recorder.constant(bits));
+                            Value::choose(of(value), one, zero).id
+                        }
+                        _ => ids[value.index()],
+                    };
+                    ids.push(stored);
                     continue;
                 }
                 Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
@@ -317,6 +325,7 @@ impl Nodes {
                 Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
                     (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
                     (DType::I8 | DType::U8, DType::I32) => of(arg),
+                    (DType::F32, DType::Bool) => of(arg).compare(Compare::Unequal, of(arg).splat(0.0)),
                     (DType::F32, to) if wide => whole(of(arg), to)?,
                     _ => return None,
                 },

@@ -6,7 +6,7 @@
 //! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
 //! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed. Integers
 //! exist near the border: sums, differences and products of i32 become f32. With AVX-512 single bytes are read, and bytes that floats
-//! became are written, or their sums, differences and products with others.
+//! became are written, or their sums, differences and products with others. So are truths.
 
 pub(crate) mod assembler;
 mod bytes;

@@ -133,7 +133,11 @@ pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
             .any(|&(p, _)| args.args[p as usize].ptr == ptr);
         habits.stream |= total * size >= STREAM;
     }
-    habits.stream &= !habits.in_place;
+    let inputs = program.flat_inputs.iter().map(|&(_, size)| size as u64);
+    let outputs = program.flat_outputs.iter().map(|&(_, size)| size);
+    // What has few or narrow inputs leaves the last cache to its output.
+    let moved = total * inputs.chain(outputs).sum::<u64>();
+    habits.stream &= !habits.in_place && moved >= 2 * STREAM;
     habits.fetch = total * program.widest_input >= FETCH;
     // Machine code does all parts at once.
     let parts = if program.generated.is_some() {

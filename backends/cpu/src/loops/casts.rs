@@ -25,7 +25,7 @@ macro_rules! as_casts {
 }
 
 as_casts!(i64 i32 i16 i8 u64 u32 u16 u8 => [f64 f32 i64 i32 i16 i8 u64 u32 u16 u8]);
-as_casts!(f64 f32 => [f64 f32 i64 u64 u32]);
+as_casts!(f64 f32 => [f64 f32 u64 u32]);
 as_casts!(f64 => [i32]);
 
 macro_rules! by_i32 {
@@ -45,18 +45,28 @@ macro_rules! by_i32 {
     )*)*};
 }
 
-impl To<i32> for f32 {
-    /// The largest number is none of f32, so what is at least 2³¹ is chosen apart.
-    #[inline(always)]
-    fn to(self) -> i32 {
-        const END: f32 = 2_147_483_648.0;
-        let number = if self.is_nan() { 0.0 } else { self };
-        let above = if number > -END { number } else { -END };
-        let inside = if above < END { above } else { 0.0 };
-        // SAFETY: the number is between two that i32 has.
-        let whole = unsafe { inside.to_int_unchecked::<i32>() };
-        if above < END { whole } else { i32::MAX }
-    }
+macro_rules! whole {
+    ($($from:ident => $to:ident, $end:literal;)*) => {$(
+        impl To<$to> for $from {
+            /// The largest number is none of the floats, so what is at least one more is chosen apart.
+            #[inline(always)]
+            fn to(self) -> $to {
+                const END: $from = $end;
+                let number = if self.is_nan() { 0.0 } else { self };
+                let above = if number > -END { number } else { -END };
+                let inside = if above < END { above } else { 0.0 };
+                // SAFETY: the number is between two that the integer has.
+                let whole = unsafe { inside.to_int_unchecked::<$to>() };
+                if above < END { whole } else { $to::MAX }
+            }
+        }
+    )*};
+}
+
+whole! {
+    f32 => i32, 2_147_483_648.0;
+    f32 => i64, 9_223_372_036_854_775_808.0;
+    f64 => i64, 9_223_372_036_854_775_808.0;
 }
 
 by_i32! {

@@ -66,6 +66,37 @@ fn below_greatest(dtype: DType) -> Kernel {
     k
 }
 
+/// Whether x is above a number and not NaN, is one, and is not 0; and the greater of the two.
+fn truths(axes: u32) -> Kernel {
+    let mut k = Kernel::new("truths", axes, 0);
+    let of = |k: &mut Kernel, dtype, role| k.param(dtype, role, Level::Row, Access::Contiguous);
+    let x = of(&mut k, DType::F32, Role::In);
+    let y = of(&mut k, DType::F32, Role::In);
+    let outs = [DType::Bool, DType::Bool, DType::Bool, DType::F32].map(|dtype| of(&mut k, dtype, Role::Out));
+    let (x, y) = (k.load(x), k.load(y));
+    let above = k.op(ScalarOp::Lt, &[y, x]);
+    let number = k.op(ScalarOp::Eq, &[x, x]);
+    let both = k.op(ScalarOp::And, &[above, number]);
+    let some = cast(&mut k, x, DType::Bool);
+    let greater = k.op(ScalarOp::Select, &[above, x, y]);
+    for (out, value) in outs.into_iter().zip([both, number, some, greater]) {
+        k.store(out, value);
+    }
+    k
+}
+
+/// Truths are bytes, by machine code and by loops.
+#[test]
+fn truths_are_bytes() {
+    let mut rng = Rng(62);
+    for n in (1..=40).chain([63, 64, 65, 127, 256, 1000, 1031, 5000]) {
+        check(&random_case(truths(1), vec![n], &mut rng));
+    }
+    let program = Program::compile(&truths(1), Isa::detect()).expect("compiles");
+    let wide = Isa::detect() == Isa::Avx512;
+    assert_eq!(program.generate(Isa::detect()).is_generated(), wide);
+}
+
 #[test]
 fn flat_maps_and_rows() {
     let mut rng = Rng(61);
