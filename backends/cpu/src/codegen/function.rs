@@ -88,7 +88,10 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     });
     for param in loads {
         bases[param as usize] = *BASES.get(walked.len())?;
-        inputs.push(bases[param as usize]);
+        // Few lines of bytes are read, and the processor asks for them.
+        if plain.bytes.iter().all(|bytes| bytes.param != param) {
+            inputs.push(bases[param as usize]);
+        }
         walked.push(param);
     }
     for &(sink, _) in &plain.sections[0].sinks {

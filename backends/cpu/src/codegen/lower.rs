@@ -1,7 +1,8 @@
 //! From the nodes of a kernel to instructions.
 
 use super::reductions::finds_place;
-use super::ssa::{Binary, Compare, Id, Inst, Logic, NONE, Op, Recorder, Unary, Value};
+use super::scalars::{scalar, whole, wrapped};
+use super::ssa::{Binary, Compare, Id, Inst, NONE, Op, Recorder, Unary, Value};
 use crate::exec::Phases;
 use crate::math::{self, Lanes};
 use thalweg_hal::DType;
@@ -46,6 +47,14 @@ pub(super) enum Range {
     Unit,
 }
 
+/// A parameter of single bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes {
+    pub(super) param: u32,
+    /// Whether they have a sign, where they are read.
+    pub(super) signed: bool,
+}
+
 /// What a kernel computes.
 pub(super) struct Body {
     pub(super) insts: Vec<Inst>,
@@ -60,8 +69,8 @@ pub(super) struct Body {
     pub(super) row_stores: Vec<(u32, Id)>,
     /// Bounds of values, unless they are no numbers.
     pub(super) ranges: Vec<Range>,
-    /// Parameters whose elements are bytes, which are written.
-    pub(super) bytes: Vec<u32>,
+    /// Parameters whose elements are bytes.
+    pub(super) bytes: Vec<Bytes>,
     /// Instructions of elements stand so often, one for each of neighbouring vectors.
     pub(super) copies: usize,
 }
@@ -124,12 +133,6 @@ impl Body {
 
 /// Most instructions of a body.
 const MOST: usize = 4096;
-
-/// The modes of a rounding instruction, which raises no flag of inexactness.
-const NEAREST: u8 = 8;
-const DOWN: u8 = 9;
-const UP: u8 = 10;
-const TOWARDS_ZERO: u8 = 11;
 
 /// The body of a map on f32 whose parameters are all contiguous or single; `None` where a node has no instructions.
 pub(super) fn map(kernel: &Kernel, info: &Info, wide: bool) -> Option<Body> {
@@ -236,11 +239,16 @@ struct Nodes {
     reduces: Vec<(usize, ReduceOp)>,
     /// Values that have bounds.
     ranges: Vec<(Id, Range)>,
-    bytes: Vec<u32>,
+    bytes: Vec<Bytes>,
 }
 
 fn is_byte(dtype: DType) -> bool {
-    matches!(dtype, DType::I8 | DType::U8)
+    matches!(dtype, DType::I8 | DType::U8 | DType::Bool)
+}
+
+/// Whether a parameter has an element for each point that is walked.
+fn is_walked(kernel: &Kernel, p: &Param) -> bool {
+    p.access != Access::Broadcast && (kernel.inner == 0 || p.level == ir::Level::Element)
 }
 
 /// Whether a value is an element less the greatest of its row: never above zero, unless it is no number.
@@ -255,50 +263,29 @@ fn is_below_peak(kernel: &Kernel, value: NodeId) -> bool {
     }
 }
 
-/// An i32 as the integer of another dtype that its low bits are.
-fn wrapped(of: Value<'_>, dtype: DType) -> Value<'_> {
-    match dtype {
-        DType::U8 => of.with_bits(Binary::And, 0xff),
-        DType::I8 => of.unary(Unary::ShiftLeft(24)).unary(Unary::ShiftRight(24)),
-        _ => of,
-    }
-}
-
-/// The integer in each lane to which a cast takes f32: towards zero, saturated, and 0 for NaN.
-fn whole(of: Value<'_>, dtype: DType) -> Option<Value<'_>> {
-    let (least, most) = match dtype {
-        DType::U8 => (0.0, 255.0),
-        DType::I8 => (-128.0, 127.0),
-        _ => return None,
-    };
-    // The greater of NaN and 0 is 0.
-    let number = match dtype {
-        DType::U8 => of,
-        _ => Value::choose(of.compare(Compare::Unequal, of), of.splat(0.0), of),
-    };
-    let above = number.binary(Binary::Max, of.splat(least));
-    Some(above.binary(Binary::Min, of.splat(most)).unary(Unary::Whole))
-}
-
 impl Nodes {
     fn lower(kernel: &Kernel, info: &Info, wide: bool, load: impl Fn(u32) -> Op) -> Option<Nodes> {
+        // Bytes alone are less work where a vector has more of them.
+        let floats = { kernel.params.iter() }.any(|p| p.dtype == DType::F32 && is_walked(kernel, p));
         let fits = |p: &Param| match (p.dtype, p.role) {
             (DType::F32, _) | (DType::I32, Role::In) => true,
             // Places of a row are written as they are.
             (DType::I64, Role::Out) => kernel.inner > 0 && p.level == ir::Level::Row,
-            (DType::I8 | DType::U8, Role::In) => wide && p.access == Access::Broadcast,
-            (DType::I8 | DType::U8 | DType::Bool, Role::Out) => {
-                wide && (kernel.inner == 0 || p.level == ir::Level::Element)
-            }
+            (DType::I8 | DType::U8, Role::In) if p.access == Access::Broadcast => wide,
+            (DType::I8 | DType::U8 | DType::Bool, Role::In) => wide && floats && is_walked(kernel, p),
+            (DType::I8 | DType::U8 | DType::Bool, Role::Out) => wide && is_walked(kernel, p),
             _ => false,
         };
         if !kernel.params.iter().all(fits) {
             return None;
         }
-        let bytes = (kernel.params.iter().enumerate()).filter_map(|(p, param)| {
-            (param.dtype.size() == 1 && param.role == Role::Out).then_some(p as u32)
-        });
-        let bytes: Vec<u32> = bytes.collect();
+        let bytes = (kernel.params.iter().enumerate())
+            .filter(|(_, param)| is_byte(param.dtype) && is_walked(kernel, param))
+            .map(|(p, param)| Bytes {
+                param: p as u32,
+                signed: param.dtype == DType::I8,
+            });
+        let bytes: Vec<Bytes> = bytes.collect();
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
         let (mut reduces, mut ranges) = (Vec::new(), Vec::new());
@@ -320,11 +307,25 @@ impl Nodes {
                     reduces.push((i, op));
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }
-                Node::Load { param } => wrapped(recorder.push(load(param), &[]), info.dtypes[i]?),
+                Node::Load { param } => {
+                    let value = recorder.push(load(param), &[]);
+                    match (kernel.params[param as usize].dtype, load(param)) {
+                        (DType::Bool, _) => {
+                            let number = value.unary(Unary::Float);
+                            number.compare(Compare::Unequal, number.splat(0.0))
+                        }
+                        (_, Op::Load(_)) => value,
+                        (dtype, _) => wrapped(value, dtype),
+                    }
+                }
                 Node::Cast { arg, .. } if info.dtypes[i] == info.dtypes[arg.index()] => of(arg),
                 Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
                     (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
                     (DType::I8 | DType::U8, DType::I32) => of(arg),
+                    (DType::Bool, DType::F32) => {
+                        let [one, zero] = [1.0_f32, 0.0].map(|number| recorder.constant(number.to_bits()));
+                        Value::choose(of(arg), one, zero)
+                    }
                     (DType::F32, DType::Bool) => of(arg).compare(Compare::Unequal, of(arg).splat(0.0)),
                     (DType::F32, to) if wide => whole(of(arg), to)?,
                     _ => return None,
@@ -454,47 +455,4 @@ impl Nodes {
             copies: 1,
         })
     }
-}
-
-/// The instructions of an op.
-fn scalar<'a>(op: ScalarOp, dtype: DType, [a, b, c]: [Value<'a>; 3]) -> Option<Value<'a>> {
-    if dtype == DType::Bool {
-        return Some(match op {
-            ScalarOp::And => a.logic(Logic::And, b),
-            ScalarOp::Or => a.logic(Logic::Or, b),
-            ScalarOp::Xor | ScalarOp::Ne => a.logic(Logic::Xor, b),
-            _ => return None,
-        });
-    }
-    let constant = |c: f32| a.splat(c);
-    Some(match op {
-        ScalarOp::Neg => -a,
-        ScalarOp::Abs => a.magnitude(),
-        ScalarOp::Sign => {
-            let positive = Value::choose(constant(0.0).less(a), constant(1.0), a);
-            Value::choose(a.less(constant(0.0)), constant(-1.0), positive)
-        }
-        ScalarOp::Floor => a.unary(Unary::Round(DOWN)),
-        ScalarOp::Ceil => a.unary(Unary::Round(UP)),
-        ScalarOp::Trunc => a.unary(Unary::Round(TOWARDS_ZERO)),
-        ScalarOp::Round => a.unary(Unary::Round(NEAREST)),
-        ScalarOp::Sqrt => a.unary(Unary::Sqrt),
-        ScalarOp::Exp => math::exp32(a),
-        ScalarOp::Log => math::log32(a),
-        ScalarOp::Tanh => math::tanh32(a),
-        ScalarOp::Erf => math::erf32(a),
-        ScalarOp::Add => a + b,
-        ScalarOp::Sub => a - b,
-        ScalarOp::Mul => a * b,
-        ScalarOp::Div => a / b,
-        ScalarOp::Max => a.greater(b),
-        ScalarOp::Min => a.lesser(b),
-        ScalarOp::Eq => a.equals(b),
-        ScalarOp::Ne => a.compare(Compare::Unequal, b),
-        ScalarOp::Lt => a.less(b),
-        ScalarOp::Le => a.at_most(b),
-        ScalarOp::Fma => a.mul_add(b, c),
-        ScalarOp::Select => Value::choose(a, b, c),
-        _ => return None,
-    })
 }

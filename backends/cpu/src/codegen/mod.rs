@@ -5,8 +5,8 @@
 //! [`instructions`] makes code of them, with AVX2 or AVX-512; [`function`] puts loops around a map, and [`rows`] around rows, whose
 //! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
 //! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed. Integers
-//! exist near the border: sums, differences and products of i32 become f32. With AVX-512 single bytes are read, and bytes that floats
-//! became are written, or their sums, differences and products with others. So are truths.
+//! exist near the border: sums, differences and products of i32 become f32. With AVX-512 bytes and truths are read beside f32, and bytes
+//! that floats became are written, or their sums, differences and products with others. So are truths.
 
 pub(crate) mod assembler;
 mod bytes;
@@ -20,6 +20,7 @@ mod quotients;
 mod reductions;
 mod registers;
 mod rows;
+mod scalars;
 mod settled;
 mod ssa;
 mod uses;

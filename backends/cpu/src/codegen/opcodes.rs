@@ -15,6 +15,9 @@ pub(crate) const BROADCAST: Code = Code(M0F38, Prefix::P66, 0x18);
 /// A byte for every byte, and the low bytes of lanes of 32 bits one after the other; of AVX-512.
 pub(crate) const BROADCAST_BYTE: Code = Code(M0F38, Prefix::P66, 0x78);
 pub(crate) const STORE_BYTES: Code = Code(M0F38, Prefix::F3, 0x31);
+/// Bytes without and with a sign as lanes of 32 bits.
+pub(crate) const LOAD_BYTES: Code = Code(M0F38, Prefix::P66, 0x31);
+pub(crate) const LOAD_SIGNED_BYTES: Code = Code(M0F38, Prefix::P66, 0x21);
 pub(crate) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
 pub(crate) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
 /// `to = v * to + rm`, `to = v * rm + to` and `to = to * rm + v`.

@@ -25,6 +25,8 @@ enum Home {
     Slot(u32),
     /// Elements whose address a register holds.
     Elements(u8),
+    /// The same of bytes, with a sign or without.
+    Bytes(u8, bool),
 }
 
 /// Registers of masks that values get.
@@ -148,7 +150,13 @@ impl<'a> Registers<'a> {
         for (i, inst) in body.insts.iter().enumerate() {
             if body.levels[i] == Level::Element {
                 self.homes[i] = match (inst.op, before(i)) {
-                    (Op::Load(param), _) => Home::Elements(bases.params[param as usize]),
+                    (Op::Load(param), _) => {
+                        let base = bases.params[param as usize];
+                        match body.bytes.iter().find(|bytes| bytes.param == param) {
+                            Some(bytes) => Home::Bytes(base, bytes.signed),
+                            None => Home::Elements(base),
+                        }
+                    }
                     (_, Some(kept)) => Home::Elements(bases.kept[kept]),
                     _ => Home::None,
                 };
@@ -246,7 +254,7 @@ impl<'a> Registers<'a> {
         match self.homes[id as usize] {
             Home::Pool(at) => Some(Rm::Pool { at, each: false }),
             Home::Slot(slot) => Some(self.slot(slot)),
-            Home::None | Home::Elements(_) => None,
+            Home::None | Home::Elements(_) | Home::Bytes(..) => None,
         }
     }
 
@@ -262,7 +270,9 @@ impl<'a> Registers<'a> {
         };
         match self.homes[id as usize] {
             Home::Elements(base) => base,
-            Home::None | Home::Pool(_) | Home::Slot(_) => self.sinks.iter().find_map(keeps).unwrap_or(OUT),
+            Home::None | Home::Pool(_) | Home::Slot(_) | Home::Bytes(..) => {
+                self.sinks.iter().find_map(keeps).unwrap_or(OUT)
+            }
         }
     }
 
@@ -283,7 +293,7 @@ impl<'a> Registers<'a> {
             match sink {
                 Sink::Reduce(reduce) => self.take((reduce, copy as u8), id, at),
                 Sink::Keep(kept) => self.write((id, copy), self.bases.kept[kept as usize], false),
-                Sink::Store(param) if self.body.bytes.contains(&param) => {
+                Sink::Store(param) if self.body.bytes.iter().any(|bytes| bytes.param == param) => {
                     self.write_bytes((id, copy), self.bases.params[param as usize]);
                 }
                 Sink::Store(param) => {
@@ -438,6 +448,7 @@ impl<'a> Registers<'a> {
                     }
                 }
             }
+            Home::Bytes(base, signed) => self.read_bytes((id, to), base, signed),
             Home::None => debug_assert!(false, "value {id} is nowhere"),
         }
     }
@@ -474,7 +485,7 @@ impl<'a> Registers<'a> {
             Home::Elements(base) if !self.manner.masked && self.uses.next(id, at) == NEVER => {
                 Some(self.element(base, self.body.copy(id)))
             }
-            Home::Elements(_) | Home::None => None,
+            Home::Elements(_) | Home::Bytes(..) | Home::None => None,
         }
     }
 

@@ -153,6 +153,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
     let mut ahead: Vec<u32> = sections.iter().flat_map(|s| &s.read).copied().collect();
     ahead.sort_unstable();
     ahead.dedup();
+    ahead.retain(|&p| body.bytes.iter().all(|bytes| bytes.param != p));
     let most = BASES.len() - usize::from(!body.bytes.is_empty());
     let free = most.checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(asks));
@@ -166,7 +167,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
             params: vec![0; params],
             kept: vec![0; body.kept.len()],
         };
-        // Where bytes are written, `rsi` has their place.
+        // Where there are bytes, `rsi` has their place.
         let least = usize::from(!body.bytes.is_empty());
         let mut free = BASES[..BASES.len() - least].iter().copied();
         let mut loads = Vec::new();

@@ -85,6 +85,41 @@ fn truths(axes: u32) -> Kernel {
     k
 }
 
+/// A mask chooses, bytes become floats, of which rows are summed where there are any.
+fn from_bytes(outer: u32, inner: u32) -> Kernel {
+    let mut k = Kernel::new("from_bytes", outer, inner);
+    let level = if inner > 0 { Level::Element } else { Level::Row };
+    let of = |k: &mut Kernel, dtype, role| k.param(dtype, role, level, Access::Contiguous);
+    let x = of(&mut k, DType::F32, Role::In);
+    let [mask, byte, signed] = [DType::Bool, DType::U8, DType::I8].map(|dtype| of(&mut k, dtype, Role::In));
+    let [x, mask, byte, signed] = [x, mask, byte, signed].map(|p| k.load(p));
+    let [byte, signed] = [byte, signed].map(|of| cast(&mut k, of, DType::F32));
+    let truth = cast(&mut k, mask, DType::F32);
+    let sum = k.op(ScalarOp::Fma, &[byte, truth, signed]);
+    let mut chosen = k.op(ScalarOp::Select, &[mask, x, sum]);
+    if inner > 0 {
+        let total = k.reduce(ReduceOp::Sum, chosen);
+        chosen = k.op(ScalarOp::Sub, &[chosen, total]);
+    }
+    let out = of(&mut k, DType::F32, Role::Out);
+    k.store(out, chosen);
+    k
+}
+
+#[test]
+fn bytes_are_read() {
+    let mut rng = Rng(63);
+    for n in (1..=40).chain([63, 64, 65, 127, 256, 1000, 1031, 5000]) {
+        check(&random_case(from_bytes(1, 0), vec![n], &mut rng));
+        check(&random_case(from_bytes(1, 1), vec![3, n], &mut rng));
+    }
+    for kernel in [from_bytes(1, 0), from_bytes(1, 1)] {
+        let program = Program::compile(&kernel, Isa::detect()).expect("compiles");
+        let wide = Isa::detect() == Isa::Avx512;
+        assert_eq!(program.generate(Isa::detect()).is_generated(), wide);
+    }
+}
+
 /// Truths are bytes, by machine code and by loops.
 #[test]
 fn truths_are_bytes() {
