@@ -12,10 +12,13 @@ use std::collections::HashSet;
 const MANY: usize = 1 << 16;
 /// Times that something is computed before a buffer and its kernel cost less.
 const REPEATS: usize = 32;
+/// Nodes that are looked at to know what another is made of.
+const MOST_STEPS: usize = 64;
 
 impl Lowering<'_> {
-    /// Whether a kernel over this space would compute a node again and again that changes along the innermost axis, at more than its
-    /// buffer costs. What stands still along that axis is computed once for all of it.
+    /// Whether a kernel over this space would compute a node again and again at more than its buffer costs: one that changes along the
+    /// innermost axis, or one of indices alone, such as the weights of positions. Other values that stand still along that axis are
+    /// computed once for all of it.
     pub(super) fn is_repeated(&self, id: NodeId, view: &View, space: &[usize]) -> bool {
         let (shape, points) = (self.graph.shape(id), space.iter().product::<usize>());
         if points < MANY || shape.elements().saturating_mul(REPEATS) > points {
@@ -23,10 +26,29 @@ impl Lowering<'_> {
         }
         let innermost = (0..space.len()).rev().find(|&axis| space[axis] != 1);
         let unused = view.unused(space, shape);
-        unused
-            .zip(innermost)
-            .is_some_and(|(unused, innermost)| !unused.contains(&innermost))
-            && !self.is_cheap(id, 3)
+        let Some((unused, innermost)) = unused.zip(innermost) else {
+            return false;
+        };
+        (!unused.contains(&innermost) || self.is_of_indices(id)) && !self.is_cheap(id, 3)
+    }
+
+    /// Whether a node is computed from indices and constants, in few steps.
+    fn is_of_indices(&self, id: NodeId) -> bool {
+        let (mut open, mut steps) = (vec![id], 0);
+        while let Some(id) = open.pop() {
+            let node = self.graph.node(id);
+            let known = match &node.op {
+                Op::Full { .. } | Op::Index { .. } | Op::Map(_) | Op::Cast(_) => true,
+                Op::Input(at) => matches!(self.given[*at as usize], Given::Scalar(_)),
+                op => op.is_view(),
+            };
+            steps += 1;
+            if !known || self.marked[id.index()] || steps > MOST_STEPS {
+                return false;
+            }
+            open.extend(&node.inputs);
+        }
+        true
     }
 
     /// Whether computing the node again costs less than a buffer: few quick ops on one buffer at most.

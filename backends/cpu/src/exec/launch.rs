@@ -237,6 +237,13 @@ impl Program {
         // After that nothing of a sheet is asked for, shared or held back.
         launch.sheets = Sheets::of(&launch);
         launch.still = Still::of(&launch).map(Box::new);
+        let code = launch
+            .still
+            .as_ref()
+            .and_then(|still| self.gathered(&launch, still));
+        if let Some(still) = &mut launch.still {
+            still.code = code;
+        }
         launch.across = Across::of(&launch).map(Box::new);
         for turned in &launch.sheets.list {
             launch.flat[turned.param] = true;

@@ -15,6 +15,7 @@ mod edges;
 mod emit;
 mod flat;
 mod frame;
+mod gathered;
 mod launch;
 mod lines;
 mod long;

@@ -3,12 +3,15 @@
 use super::build::build;
 use super::chosen::Chosen;
 use super::flat::{self, Single};
+use super::gathered::{self, Gathered};
+use super::launch::Launch;
 use super::lines::Lines;
 use super::long::Long;
 use super::padded::Padded;
 use super::phases::{Part, Phases, parts};
 use super::plan::{Along, BLOCK, Plan};
 use super::space::Space;
+use super::still::Still;
 use super::stored::Stored;
 use crate::codegen::{Map, Rows};
 use crate::isa::Isa;
@@ -47,6 +50,8 @@ pub struct Program {
     long: OnceLock<Long>,
     /// The same for rows with parameters that stand still along lines, as in the first such launch.
     lined: OnceLock<Long>,
+    /// A map that gathers lines as machine code, for the strides of the first such launch.
+    gathered: OnceLock<Option<Gathered>>,
     /// The same kernel with its padded inputs padded before.
     padded: Option<Box<Padded>>,
     /// What its phases are, where windows may go in one pass.
@@ -192,6 +197,7 @@ impl Program {
             generates: None,
             long: OnceLock::new(),
             lined: OnceLock::new(),
+            gathered: OnceLock::new(),
             padded: Padded::of(kernel, &info, isa).map(Box::new),
             chosen: match &compiled[..] {
                 [only] => Chosen::of(kernel, &info, &only.part),
@@ -258,6 +264,15 @@ impl Program {
         (lined.still == still && lined.covers(lanes)).then_some(lined)
     }
 
+    /// Machine code for the lines of a launch that gathers them and computes something of them.
+    pub(super) fn gathered<'a>(&'a self, launch: &Launch<'_>, still: &Still<'_>) -> Option<&'a Gathered> {
+        let isa = self.generates.filter(|_| still.computes())?;
+        let moving = gathered::moving(launch)?;
+        let make = || Gathered::new(&self.kernel, launch.plan, still, moving, isa);
+        let made = self.gathered.get_or_init(make).as_ref();
+        made.filter(|code| code.suits(moving))
+    }
+
     /// Whether it runs as machine code made for it.
     #[cfg(test)]
     pub(crate) fn is_generated(&self) -> bool {
@@ -268,6 +283,12 @@ impl Program {
     #[cfg(test)]
     pub(super) fn has_lines(&self) -> bool {
         self.lines.is_made()
+    }
+
+    /// Whether it has run over gathered lines as machine code.
+    #[cfg(test)]
+    pub(super) fn has_gathered(&self) -> bool {
+        self.gathered.get().is_some_and(Option::is_some)
     }
 
     /// Whether it has run as a map and what reduces its elements.

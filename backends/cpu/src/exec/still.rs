@@ -5,6 +5,7 @@
 
 use super::columns::Cut;
 use super::frame::{Frame, Lanes};
+use super::gathered::Gathered;
 use super::launch::{FETCH, Launch};
 use super::moves::{self, Lookup};
 use super::plan::{Home, Step, Value};
@@ -39,6 +40,8 @@ pub(super) struct Still<'a> {
     pub(super) steps: Vec<Step>,
     /// The output, where that is a copy.
     copy: Option<usize>,
+    /// The same over a line as machine code.
+    pub(super) code: Option<&'a Gathered>,
 }
 
 /// A gather of lines.
@@ -46,6 +49,7 @@ pub(super) struct Still<'a> {
 struct Gather {
     param: usize,
     index: Value,
+    out: Value,
     /// Whether the steps over a line compute the index, too.
     by_steps: bool,
 }
@@ -112,10 +116,13 @@ impl<'a> Still<'a> {
         let mut before = Vec::new();
         for (at, step) in plan.row.iter().enumerate() {
             match *step {
-                Step::LoadAt { param, index, .. } if kept[at] && is_line(step) => {
+                Step::LoadAt {
+                    param, index, out, ..
+                } if kept[at] && is_line(step) => {
                     let gather = Gather {
                         param: param as usize,
                         index,
+                        out,
                         by_steps: by_steps[index as usize],
                     };
                     all.push((std::mem::take(&mut before), gather));
@@ -142,7 +149,18 @@ impl<'a> Still<'a> {
             gathers: all,
             steps,
             copy,
+            code: None,
         })
+    }
+
+    /// The number of the gather that a value comes from.
+    pub(super) fn gather_of(&self, value: Value) -> Option<usize> {
+        self.gathers.iter().position(|(_, gather)| gather.out == value)
+    }
+
+    /// Whether it does more than to copy lines.
+    pub(super) fn computes(&self) -> bool {
+        self.copy.is_none()
     }
 
     /// Runs the launch that this is of.
@@ -193,11 +211,21 @@ impl<'a> Still<'a> {
                 if unit + 1 < units.end && known.contains(&cut.line(unit + 1)) {
                     self.ask(launch, cut.unit(unit + 1), &indices[of(cut.line(unit + 1))..]);
                 }
+                let (first, n) = cut.unit(unit);
+                frame.start = launch.lanes.index(first);
+                if let Some(code) = self.code {
+                    let begin = |k: usize| {
+                        let look = self.lookup(launch, self.gathers[k].1.param);
+                        look.offset(indices[k * LINES + of(line)])
+                    };
+                    // SAFETY: the caller of the launch vouches for the parameters and scalars.
+                    if unsafe { code.run(launch, &frame.start, n, begin) } {
+                        continue;
+                    }
+                }
                 for (k, (_, gather)) in self.gathers.iter().enumerate().filter(|(_, of)| !of.1.by_steps) {
                     frame.point(gather.index, (&raw mut indices[k * LINES + of(line)]).cast());
                 }
-                let (first, n) = cut.unit(unit);
-                frame.start = launch.lanes.index(first);
                 frame.block(n);
             }
             if launch.stream {

@@ -1,8 +1,9 @@
 //! Short rows, which are turned; gathers of whole lines; places of the greatest.
 
-use super::harness::{Rng, Threads, check, f32_buffer, random_case, run};
+use super::harness::{Rng, Threads, check, f32_buffer, random_case, run, run_program};
 use super::oracle::{Buffer, Case};
 use super::shapes::{layer_norm, softmax};
+use crate::exec::Program;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, Serial};
 use thalweg_hal::DType;
@@ -281,6 +282,38 @@ fn maps_of_gathered_lines() {
                 let other = k.push(Node::LoadAt { param: 0, index });
                 k.op(ScalarOp::Sub, &[value, other])
             }));
+        }
+    }
+}
+
+/// Two lines weighed by numbers of the line and added, by machine code where both are inside, and by loops where one is outside.
+#[test]
+fn weighed_lines() {
+    let mut rng = Rng(28);
+    for width in [32, 56, 100, 1500] {
+        for (batches, count) in [(1, 40), (3, 300)] {
+            let lines = (DType::F32, [batches, 9, width], count);
+            let mut case = gather_of_lines(lines, &mut rng, |k, value, index| {
+                let weight = k.param(DType::F32, Role::In, Level::Row, Access::Strided);
+                let single = k.param(DType::F32, Role::In, Level::Row, Access::Broadcast);
+                let one = k.push(Node::Const {
+                    dtype: DType::I64,
+                    bits: 1,
+                });
+                let index = k.op(ScalarOp::Add, &[index, one]);
+                let after = k.push(Node::LoadAt { param: 0, index });
+                let (weight, single) = (k.load(weight), k.load(single));
+                let after = k.op(ScalarOp::Mul, &[after, weight]);
+                let before = k.op(ScalarOp::Mul, &[value, single]);
+                k.op(ScalarOp::Add, &[before, after])
+            });
+            case.buffers.push(f32_buffer(count, vec![0, 1, 0], &mut rng));
+            case.buffers.push(f32_buffer(1, vec![], &mut rng));
+            check(&case);
+            let program = Program::compile(&case.kernel, Isa::detect()).expect("compiles");
+            let program = program.generate(Isa::detect());
+            run_program(&case, &program, &Serial);
+            assert_eq!(program.has_gathered(), Isa::detect() >= Isa::Avx2);
         }
     }
 }
