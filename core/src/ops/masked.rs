@@ -1,10 +1,11 @@
 //! Elements that a mask chooses, and other results whose shape depends on values.
 
 use super::operand::IntoOperand;
-use super::promotion::{broadcast, cast, expanded};
+use super::promotion::{broadcast, cast, expanded, map};
 use crate::composite::composite;
 use crate::graph::{Op, ScatterMode};
 use crate::hal::DType;
+use crate::hal::ir::ScalarOp;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
@@ -140,11 +141,18 @@ impl Tensor {
             if rank == 0 {
                 return index.unsqueeze(1).index((.., 0..0));
             }
-            let coordinate = |axis: usize| {
-                let behind: usize = ty.shape[axis + 1..].iter().product();
-                index.div_floor(behind.max(1)).remainder(ty.shape[axis].max(1))
-            };
-            Tensor::stack(&(0..rank).map(coordinate).collect::<Vec<Tensor>>(), 1)
+            // From the last axis on: an index is never negative, so that quotients are those of the processor.
+            let (mut rest, mut coordinates) = (index.clone(), Vec::with_capacity(rank));
+            for &extent in ty.shape[1..].iter().rev() {
+                let extent = extent.max(1);
+                let operands = [(&rest).into_operand(), extent.into_operand()];
+                let before = map(ScalarOp::Div, operands, Ok, tag);
+                coordinates.push(&rest - &before * extent);
+                rest = before;
+            }
+            coordinates.push(rest);
+            coordinates.reverse();
+            Tensor::stack(&coordinates, 1)
         })
     }
 

@@ -9,6 +9,7 @@ use crate::isa::Isa;
 use crate::library::gemm::piece;
 use crate::loops::num::Num;
 use crate::parallel::Parallel;
+use std::hint::{black_box, select_unpredictable};
 use std::ops::Range;
 use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
 use thalweg_hal::library::{LibraryOp, Scatter};
@@ -249,15 +250,20 @@ unsafe fn lone<T: Value, const OP: u32>(
 ) {
     let (to, from): (*mut T, *const T) = (to.cast(), from.cast());
     let (start, count) = (range.start as u64, range.len() as u64);
+    // Places before the range, negative ones too, are beyond its count.
+    let counts = |place: i64| (place as u64).wrapping_sub(start) < count;
+    let mut nowhere = std::mem::MaybeUninit::<T>::uninit();
+    // Where the compiler knew that nothing is read there, it would branch.
+    let beside = black_box(nowhere.as_mut_ptr());
     for (m, &place) in places.iter().enumerate() {
-        // Places before the range, negative ones too, are beyond its count.
-        if (place as u64).wrapping_sub(start) < count {
-            // SAFETY: the caller vouches for the updates and for the places of the range.
-            unsafe {
-                one::<T, OP>(
-                    to.wrapping_offset(place as isize * step),
-                    from.wrapping_offset(m as isize * along),
-                );
+        let (at, update) = (place as isize * step, from.wrapping_offset(m as isize * along));
+        // SAFETY: the caller vouches for the updates and for the places of the range.
+        unsafe {
+            if OP == SET {
+                // Without a branch: masks leave places out as chance has it.
+                *select_unpredictable(counts(place), to.wrapping_offset(at), beside) = *update;
+            } else if counts(place) {
+                one::<T, OP>(to.wrapping_offset(at), update);
             }
         }
     }

@@ -61,6 +61,14 @@ unsafe fn lanes<A: Num, const OP: u32>(lanes: &Lanes) {
     unsafe {
         let sums = std::slice::from_raw_parts_mut(lanes.sums.cast::<A>(), lanes.count);
         if lanes.along == [1, 1]
+            && let [sum] = &mut *sums
+        {
+            let whole = lanes.held.min(lanes.len) / RUN * RUN;
+            *sum = alone::<A, OP>(lanes, *sum, whole);
+            walk::<A, OP, false>(lanes, sums, lanes.steps, whole);
+            return;
+        }
+        if lanes.along == [1, 1]
             && let Ok(sums) = <&mut [A; LINES]>::try_from(&mut *sums)
         {
             let whole = lanes.held.min(lanes.len) / RUN * RUN;
@@ -160,6 +168,24 @@ unsafe fn run_of_lines<A: Num, const OP: u32>(lanes: &Lanes, sums: &mut [A; LINE
         }
     }
     *sums = held;
+}
+
+/// So many elements of a line that is scanned alone: its sum stays in a register.
+#[inline(always)]
+unsafe fn alone<A: Num, const OP: u32>(lanes: &Lanes, mut sum: A, count: usize) -> A {
+    let (x, out) = (lanes.x.cast::<A>(), lanes.out.cast::<A>());
+    for first in (0..count).step_by(RUN) {
+        let mut run = [A::ZERO; RUN];
+        // SAFETY: the caller vouches for the elements; those in memory that the output shares are read before they are written.
+        unsafe {
+            for (i, to) in run.iter_mut().enumerate() {
+                sum = join::<A, OP>(sum, *x.add(first + i));
+                *to = sum;
+            }
+            put(run, out.add(first), lanes.far);
+        }
+    }
+    sum
 }
 
 /// Writes a run; past the caches where it is whole lines of memory.
