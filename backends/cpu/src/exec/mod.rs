@@ -16,6 +16,7 @@ mod emit;
 mod flat;
 mod frame;
 mod gathered;
+mod indexed;
 mod launch;
 mod lines;
 mod long;

@@ -4,6 +4,7 @@ use super::build::build;
 use super::chosen::Chosen;
 use super::flat::{self, Single};
 use super::gathered::{self, Gathered};
+use super::indexed::Indexed;
 use super::launch::Launch;
 use super::lines::Lines;
 use super::long::Long;
@@ -52,6 +53,8 @@ pub struct Program {
     lined: OnceLock<Long>,
     /// A map that gathers lines as machine code, for the strides of the first such launch.
     gathered: OnceLock<Option<Gathered>>,
+    /// The same map with indices as parameters.
+    indexed: Option<Box<Indexed>>,
     /// The same kernel with its padded inputs padded before.
     padded: Option<Box<Padded>>,
     /// What its phases are, where windows may go in one pass.
@@ -198,6 +201,7 @@ impl Program {
             long: OnceLock::new(),
             lined: OnceLock::new(),
             gathered: OnceLock::new(),
+            indexed: Indexed::of(kernel, &info).map(Box::new),
             padded: Padded::of(kernel, &info, isa).map(Box::new),
             chosen: match &compiled[..] {
                 [only] => Chosen::of(kernel, &info, &only.part),
@@ -283,6 +287,12 @@ impl Program {
     #[cfg(test)]
     pub(super) fn has_lines(&self) -> bool {
         self.lines.is_made()
+    }
+
+    /// Whether it has run with its indices as parameters.
+    #[cfg(test)]
+    pub(super) fn has_indexed(&self) -> bool {
+        self.indexed.as_ref().is_some_and(|indexed| indexed.is_made())
     }
 
     /// Whether it has run over gathered lines as machine code.
@@ -379,6 +389,12 @@ impl Program {
         {
             return;
         }
+        if let (Some(indexed), Some(isa)) = (&self.indexed, self.generates)
+            // SAFETY: the caller's promise.
+            && unsafe { indexed.run(isa, args, parallel) }
+        {
+            return;
+        }
         match self.flat {
             true => flat::run(self, args, parallel),
             false
@@ -387,6 +403,16 @@ impl Program {
                     .is_some_and(|isa| self.lines.run(self, isa, args, parallel)) => {}
             false => self.launch(args, parallel),
         }
+    }
+}
+
+impl Program {
+    /// Runs a map along lines as machine code; whether it did.
+    ///
+    /// # Safety
+    /// As [`Program::run`].
+    pub(super) unsafe fn run_lines(&self, args: &Args<'_>, parallel: &dyn Parallel) -> bool {
+        (self.generates).is_some_and(|isa| self.lines.run(self, isa, args, parallel))
     }
 }
 

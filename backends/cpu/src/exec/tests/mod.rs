@@ -3,6 +3,7 @@ mod bytes;
 mod coded;
 mod edges;
 mod harness;
+mod indexed;
 mod lines;
 mod long;
 mod norms;
