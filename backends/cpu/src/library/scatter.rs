@@ -256,7 +256,8 @@ unsafe fn lone<T: Value, const OP: u32>(
     // Where the compiler knew that nothing is read there, it would branch.
     let beside = black_box(nowhere.as_mut_ptr());
     for (m, &place) in places.iter().enumerate() {
-        let (at, update) = (place as isize * step, from.wrapping_offset(m as isize * along));
+        let at = (place as isize).wrapping_mul(step);
+        let update = from.wrapping_offset(m as isize * along);
         // SAFETY: the caller vouches for the updates and for the places of the range.
         unsafe {
             if OP == SET {
