@@ -308,8 +308,9 @@ impl Nodes {
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }
                 Node::Load { param } => {
-                    let value = recorder.push(load(param), &[]);
-                    match (kernel.params[param as usize].dtype, load(param)) {
+                    let op = load(param);
+                    let value = recorder.push(op, &[]);
+                    match (kernel.params[param as usize].dtype, op) {
                         (DType::Bool, _) => {
                             let number = value.unary(Unary::Float);
                             number.compare(Compare::Unequal, number.splat(0.0))

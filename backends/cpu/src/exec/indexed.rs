@@ -5,8 +5,9 @@
 use super::program::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
+use parking_lot::RwLock;
 use smallvec::SmallVec;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use thalweg_hal::DType;
 use thalweg_hal::ir::{Access, Info, Kernel, Level, Node, NodeId, Param, Role, ScalarOp};
 
@@ -24,8 +25,8 @@ pub(super) struct Indexed {
     integers: Vec<usize>,
     /// Made when it first runs.
     program: OnceLock<Option<Box<Program>>>,
-    /// Whole numbers, as many as the first launch had along an axis.
-    table: OnceLock<Vec<f32>>,
+    /// Whole numbers from 0 on, as many as launches had along an axis.
+    table: RwLock<Arc<[f32]>>,
 }
 
 impl Indexed {
@@ -155,7 +156,7 @@ impl Indexed {
             axes,
             integers,
             program: OnceLock::new(),
-            table: OnceLock::new(),
+            table: RwLock::new(Arc::default()),
         })
     }
 
@@ -165,6 +166,19 @@ impl Indexed {
         self.program
             .get()
             .is_some_and(|program| program.as_ref().is_some_and(|program| program.has_lines()))
+    }
+
+    /// A table of so many numbers at least.
+    fn numbers(&self, count: u64) -> Arc<[f32]> {
+        let known = Arc::clone(&self.table.read());
+        if known.len() as u64 >= count {
+            return known;
+        }
+        let more: Arc<[f32]> = (0..count.next_power_of_two())
+            .map(|number| number as f32)
+            .collect();
+        *self.table.write() = Arc::clone(&more);
+        more
     }
 
     /// Runs a launch of the map; whether it did.
@@ -189,11 +203,6 @@ impl Indexed {
             }
             scalars[index] = (value as f32).to_bits().into();
         }
-        let numbers = || (0..longest).map(|number| number as f32).collect();
-        let table: &Vec<f32> = self.table.get_or_init(numbers);
-        if (table.len() as u64) < longest {
-            return false;
-        }
         let make = || {
             let program = Program::compile(&self.kernel, isa).ok()?;
             Some(Box::new(program.generate(isa)))
@@ -201,6 +210,7 @@ impl Indexed {
         let Some(program) = self.program.get_or_init(make) else {
             return false;
         };
+        let table = self.numbers(longest);
         let rank = args.extents.len();
         let mut strides: SmallVec<[i64; 32]> = SmallVec::from_elem(0, self.axes.len() * rank);
         for (k, &axis) in self.axes.iter().enumerate() {

@@ -101,13 +101,12 @@ impl Long {
 
     /// Whether all phases have code for a space.
     pub(super) fn covers(&self, lanes: &Space) -> bool {
-        let fits = |phase: &Option<Stretch>| {
-            phase.as_ref().is_some_and(|stretch| {
-                let flat = |source: &Source| !matches!(*source, Source::Elements(p) if !lanes.is_flat(p));
-                stretch.lines || stretch.sources.iter().all(flat)
-            })
-        };
-        self.phases.iter().all(fits)
+        let mut phases = self.phases.iter();
+        phases.all(|phase| {
+            phase
+                .as_ref()
+                .is_some_and(|stretch| stretch.suits(|p| lanes.is_flat(p)))
+        })
     }
 
     /// Whether all phases have code.
@@ -118,12 +117,8 @@ impl Long {
 
     /// The code of phase `k`, if the launch has what it needs.
     pub(super) fn phase(&self, k: usize, launch: &Launch<'_>) -> Option<&Stretch> {
-        let in_place = |source: &Source| match *source {
-            Source::Elements(p) => launch.flat[p],
-            Source::Still(_) | Source::Value(_) | Source::Result(_) => true,
-        };
         let stretch = self.phases.get(k)?.as_ref()?;
-        (stretch.lines || stretch.sources.iter().all(in_place)).then_some(stretch)
+        stretch.suits(|p| launch.flat[p]).then_some(stretch)
     }
 }
 
@@ -141,7 +136,7 @@ impl Stretch {
         let mut params: Vec<Option<u32>> = vec![None; kernel.params.len()];
         let mut ids: Vec<Option<NodeId>> = vec![None; kernel.nodes.len()];
         let mut reduces = 0;
-        let row = |own: &mut Kernel, role, access| own.param(DType::F32, role, Level::Row, access);
+        let row = |own: &mut Kernel, dtype, role, access| own.param(dtype, role, Level::Row, access);
         for &i in members {
             for arg in kernel.nodes[i].args().map(|arg| arg.index()) {
                 if ids[arg].is_some() {
@@ -151,7 +146,7 @@ impl Stretch {
                     same @ (Node::Const { .. } | Node::Scalar { .. }) => same,
                     _ if info.dtypes[arg] == Some(DType::F32) && !phases.element[arg] => {
                         sources.push(Source::Value(arg));
-                        let param = row(&mut own, Role::In, Access::Broadcast);
+                        let param = row(&mut own, DType::F32, Role::In, Access::Broadcast);
                         Node::Load { param }
                     }
                     _ => return None,
@@ -163,11 +158,12 @@ impl Stretch {
                 *params[param as usize].get_or_insert_with(|| {
                     if still.is_some_and(|still| still >> param & 1 == 1) {
                         sources.push(Source::Still(param as usize));
-                        return row(own, Role::In, Access::Strided);
+                        let dtype = kernel.params[param as usize].dtype;
+                        return row(own, dtype, Role::In, Access::Strided);
                     }
                     sources.push(Source::Elements(param as usize));
                     let mut moving = kernel.params[param as usize];
-                    if still.is_some() {
+                    if still.is_some() && moving.access == Access::Strided {
                         moving.access = Access::Contiguous;
                     }
                     own.params.push(moving);
@@ -197,7 +193,7 @@ impl Stretch {
                     let result = own.reduce(value, of(arg)?);
                     sources.push(Source::Result(reduces));
                     reduces += 1;
-                    let param = row(&mut own, Role::Out, Access::Contiguous);
+                    let param = row(&mut own, DType::F32, Role::Out, Access::Contiguous);
                     own.store(param, result);
                     ids[i] = Some(result);
                     continue;
@@ -228,6 +224,15 @@ impl Stretch {
             lines: still.is_some(),
             ahead: if isa::follows_pages() { 0 } else { AHEAD },
         })
+    }
+
+    /// Whether it runs where these parameters' elements stand one after the other along a row.
+    fn suits(&self, flat: impl Fn(usize) -> bool) -> bool {
+        let in_place = |source: &Source| match *source {
+            Source::Elements(p) => flat(p),
+            Source::Still(_) | Source::Value(_) | Source::Result(_) => true,
+        };
+        self.lines || self.sources.iter().all(in_place)
     }
 
     /// Computes elements `range` of a frame's row, a segment at most, and hands out what the reductions make of them. A place is that of

@@ -4,6 +4,7 @@ use super::walk::Work;
 use crate::body::{Body, Reduction};
 use crate::scalar;
 use crate::write::{Point, Writer};
+use thalweg_hal::DType;
 use thalweg_hal::ir::{Level, Node};
 
 /// Packs that a work-item walks of a row, at most.
@@ -75,6 +76,11 @@ impl Kept {
     }
 }
 
+/// Type of a value that is kept; stores have none.
+fn register(body: &Body, node: usize) -> &'static str {
+    scalar::register(body.info.dtypes[node].unwrap_or(DType::Bool))
+}
+
 impl Writer<'_> {
     /// The walk of a stage, or the one of the stores.
     pub(super) fn walk_kept(&mut self, stage: u32, reductions: &[Reduction]) {
@@ -82,7 +88,7 @@ impl Writer<'_> {
         let walk = &body.kept.walks[stage as usize];
         let lanes = self.variant.lanes;
         for &i in &walk.kept {
-            let register = scalar::register(body.info.dtypes[i].unwrap_or(thalweg_hal::DType::Bool));
+            let register = register(body, i);
             self.line(format!("{register} h{i}[{PACKS}][{lanes}];"));
         }
         self.open("");
@@ -114,7 +120,7 @@ impl Writer<'_> {
         self.open(format!("for (i32 v = 0; v < {lanes}; ++v)"));
         self.line("const idx k = j + v;");
         for &i in &walk.taken {
-            let register = scalar::register(body.info.dtypes[i].unwrap_or(thalweg_hal::DType::Bool));
+            let register = register(body, i);
             self.line(format!("const {register} n{i} = h{i}[t][v];"));
         }
         let point = Point {

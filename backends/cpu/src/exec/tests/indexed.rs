@@ -1,6 +1,7 @@
 //! Maps that ask for their indices, by loops of integers and as machine code of floats.
 
 use super::harness::{Rng, check, random_case, run_program};
+use super::oracle::Case;
 use crate::exec::Program;
 use crate::isa::Isa;
 use crate::parallel::Serial;
@@ -53,6 +54,18 @@ fn has_code(kernel: &Kernel, extents: &[u64], scalars: &[i64]) -> bool {
     case.in_place.clear();
     let program = Program::compile(kernel, Isa::detect()).expect("compiles");
     let program = program.generate(Isa::detect());
+    // Fewer indices than later.
+    let few = random_case(kernel.clone(), vec![1; extents.len()], &mut Rng(8));
+    run_program(
+        &Case {
+            scalars: case.scalars.clone(),
+            in_place: vec![],
+            ..few
+        },
+        &program,
+        &Serial,
+    );
+    assert!(!program.has_indexed(), "a line of one element");
     run_program(&case, &program, &Serial);
     program.has_indexed()
 }

@@ -85,15 +85,19 @@ fn random_kernels() {
 }
 
 /// (x - mean) · weight + shift, and the sum: of rows of channels and places.
-fn groups() -> Kernel {
+fn groups(shifts: DType) -> Kernel {
     let mut k = Kernel::new("groups", 1, 2);
     let x = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
     let weight = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
-    let shift = k.param(DType::F32, Role::In, Level::Element, Access::Strided);
+    let shift = k.param(shifts, Role::In, Level::Element, Access::Strided);
     let sum_out = k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous);
     let y = k.param(DType::F32, Role::Out, Level::Element, Access::Strided);
     let scalar = k.scalar(DType::F32);
     let (x, weight, shift) = (k.load(x), k.load(weight), k.load(shift));
+    let shift = match shifts {
+        DType::F32 => shift,
+        _ => k.cast(DType::F32, shift),
+    };
     let sum = k.reduce(ReduceOp::Sum, x);
     let mean = k.op(ScalarOp::Mul, &[sum, scalar]);
     let centred = k.op(ScalarOp::Sub, &[x, mean]);
@@ -117,9 +121,15 @@ fn weights_of_lines() {
         [1, 2, long],
         [1, 400, 700],
     ] {
-        for (gap, in_place) in [(0, false), (0, true), (3, false), (16, false)] {
+        // Shifts of i32 are cast where they are read.
+        for (gap, in_place, shifts) in [
+            (0, false, DType::F32),
+            (0, true, DType::F32),
+            (3, false, DType::I32),
+            (16, false, DType::F32),
+        ] {
             let total = rows * lines * length;
-            let kernel = groups();
+            let kernel = groups(shifts);
             let of = |n: u64, strides: [u64; 3], rng: &mut Rng| {
                 f32_buffer(n as usize, strides.map(|s| s as i64).to_vec(), rng)
             };
@@ -151,7 +161,11 @@ fn weights_of_lines() {
 /// Lines are found, and only where parameters go on or stand still along one.
 #[test]
 fn what_has_lines() {
-    let program = |isa| Program::compile(&groups(), isa).expect("compiles").generate(isa);
+    let program = |isa| {
+        Program::compile(&groups(DType::F32), isa)
+            .expect("compiles")
+            .generate(isa)
+    };
     let code = program(Isa::detect());
     let lanes = |strides: [[i64; 2]; 4], length: u64| {
         let [x, weight, shift, y] = strides.map(|[line, place]| [0, line, place]);
