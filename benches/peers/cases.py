@@ -207,6 +207,10 @@ CASES = {
         (64, 1, 28, 28),
         64 * (2 * 28**2 * 6 * 25 + 3 * (10**2 * 16 * 6 * 25 + 400 * 120 + 120 * 84 + 84 * 10)),
     ),
+    # no gradient of the images
+    "resnet18_step_b8": _network("resnet18_step", (8, 3, 224, 224), 8 * (3 * 1_814_000_000 - 64 * 112**2 * 3 * 49)),
+    "encoder6_step_b8": _network("encoder6_step", (8, 128, 384), 18 * 8 * 128 * (12 * 384**2 + 2 * 128 * 384)),
+    "lstm_step_b32": _network("lstm_step", (32, 64, 128), 3 * 32 * 64 * 1024 * (128 + 256)),
     **{f"resnet18_b{b}": _network("resnet18", (b, 3, 224, 224), b * 1_814_000_000) for b in (1, 8)},
     **{
         f"encoder6_b{b}": _network("encoder6", (b, 128, 384), 6 * b * 128 * (12 * 384**2 + 2 * 128 * 384))

@@ -65,21 +65,22 @@ def _resnet_convs():
             inputs = outputs
 
 
-def _resnet_parameters():
+def _resnet_parameters(statistics=("mean", "var")):
     shapes = []
     for name, inputs, outputs, taps, _ in _resnet_convs():
         shapes.append((f"{name}.weight", (outputs, inputs, taps, taps)))
-        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", "mean", "var")]
+        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", *statistics)]
     return _drawn(shapes + _dense("classes", 512, 1000))
 
 
 def _resnet(f, p, x):
+    """Without running statistics batches are normalised by their own."""
     convs = {name: (taps, stride) for name, _, _, taps, stride in _resnet_convs()}
 
     def conv(name, x):
         taps, stride = convs[name]
         y = f.conv(x, p[f"{name}.weight"], None, stride, taps // 2)
-        return f.batch_norm(y, *(p[f"{name}.{part}"] for part in ("scale", "shift", "mean", "var")))
+        return f.batch_norm(y, *(p.get(f"{name}.{part}") for part in ("scale", "shift", "mean", "var")))
 
     x = f.max_pool(f.relu(conv("stem", x)), 3, 2, 1)
     for stage in range(len(STAGES)):
@@ -114,11 +115,32 @@ def _encoder(f, p, x):
     return x
 
 
+def _classified_parameters():
+    return _encoder_parameters() | _drawn(_dense("classes", 384, 10))
+
+
+def _classified(f, p, x):
+    return f.linear(f.mean_positions(_encoder(f, p, x)), p["classes.weight"], p["classes.bias"])
+
+
+def _lstm_parameters():
+    cell = [("0.input", (1024, 128)), ("0.hidden", (1024, 256)), ("0.input_bias", (1024,)), ("0.hidden_bias", (1024,))]
+    return _drawn(cell + _dense("1", 256, 10))
+
+
+def _lstm(f, p, x):
+    y = f.lstm(x, p["0.input"], p["0.hidden"], p["0.input_bias"], p["0.hidden_bias"])
+    return f.linear(f.mean_positions(y), p["1.weight"], p["1.bias"])
+
+
 OPS = {
     "mlp_step": (_mlp_parameters, _mlp),
     "lenet5_step": (_lenet_parameters, _lenet),
     "resnet18": (_resnet_parameters, _resnet),
+    "resnet18_step": (lambda: _resnet_parameters(()), _resnet),
     "encoder6": (_encoder_parameters, _encoder),
+    "encoder6_step": (_classified_parameters, _classified),
+    "lstm_step": (_lstm_parameters, _lstm),
 }
 
 
@@ -135,6 +157,7 @@ class NumPy:
     add = staticmethod(lambda a, b: a + b)
     flatten = staticmethod(lambda x: x.reshape(len(x), -1))
     mean_space = staticmethod(lambda x: x.mean((2, 3)))
+    mean_positions = staticmethod(lambda x: x.mean(1))
 
     @staticmethod
     def windows(x, taps, stride, padding, fill):
@@ -152,6 +175,8 @@ class NumPy:
 
     @staticmethod
     def batch_norm(x, scale, shift, mean, var):
+        if mean is None:
+            mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3))
         scale, shift, mean, var = (v[:, None, None] for v in (scale, shift, mean, var))
         return (x - mean) / np.sqrt(var + 1e-5) * scale + shift
 
@@ -173,6 +198,18 @@ class NumPy:
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         heads = weights / weights.sum(-1, keepdims=True) @ v
         return heads.swapaxes(1, 2).reshape(heads.shape[0], heads.shape[2], -1)
+
+    @staticmethod
+    def lstm(x, input, hidden, input_bias, hidden_bias):
+        sigmoid = lambda x: 1 / (1 + np.exp(-x))
+        h = c = np.zeros((len(x), hidden.shape[1]))
+        outputs = []
+        for at in range(x.shape[1]):
+            i, f, g, o = np.split(x[:, at] @ input.T + input_bias + h @ hidden.T + hidden_bias, 4, 1)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+            outputs.append(h)
+        return np.stack(outputs, 1)
 
 
 def reference(op):
@@ -197,11 +234,14 @@ def torch(op, inputs, compiled, device="cpu"):
 
     class Torch:
         relu, linear, add, mean_space = F.relu, F.linear, torch.add, staticmethod(lambda x: x.mean((2, 3)))
+        mean_positions = staticmethod(lambda x: x.mean(1))
         flatten = staticmethod(lambda x: x.flatten(1))
         gelu = staticmethod(F.gelu)
         conv = staticmethod(lambda x, w, b, stride, padding: F.conv2d(x, w, b, stride, padding))
         max_pool = staticmethod(lambda x, taps, stride, padding: F.max_pool2d(x, taps, stride, padding))
-        batch_norm = staticmethod(lambda x, scale, shift, mean, var: F.batch_norm(x, mean, var, scale, shift))
+        batch_norm = staticmethod(
+            lambda x, scale, shift, mean, var: F.batch_norm(x, mean, var, scale, shift, training=mean is None)
+        )
         layer_norm = staticmethod(lambda x, scale, shift: F.layer_norm(x, scale.shape, scale, shift))
 
         @staticmethod
@@ -209,6 +249,11 @@ def torch(op, inputs, compiled, device="cpu"):
             split = lambda t: t.unflatten(2, (HEADS, -1)).transpose(1, 2)
             heads = F.scaled_dot_product_attention(split(q), split(k), split(v))
             return heads.transpose(1, 2).flatten(2)
+
+        @staticmethod
+        def lstm(x, *weights):
+            start = x.new_zeros(1, len(x), weights[1].shape[1])
+            return torch.lstm(x, (start, start), weights, True, 1, 0.0, True, False, True)[0]
 
     parameters, forward = OPS[op]
     p = {name: torch.from_numpy(value).to(device) for name, value in parameters().items()}
@@ -253,12 +298,26 @@ def jax(op, inputs):
         return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, taps, taps), (1, 1, stride, stride), sides)
 
     def batch_norm(x, scale, shift, mean, var):
+        if mean is None:
+            mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3))
         factor = scale * jax.lax.rsqrt(var + 1e-5)
         return x * factor[:, None, None] + (shift - mean * factor)[:, None, None]
 
     def attention(q, k, v):
         split = lambda t: t.reshape(*t.shape[:2], HEADS, -1)
         return jax.nn.dot_product_attention(split(q), split(k), split(v)).reshape(q.shape)
+
+    def lstm(x, input, hidden, input_bias, hidden_bias):
+        def position(state, x):
+            h, c = state
+            i, f, g, o = jnp.split(x + h @ hidden.T, 4, 1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            return (h, c), h
+
+        start = jnp.zeros((len(x), hidden.shape[1]))
+        gates = (x @ input.T + input_bias + hidden_bias).swapaxes(0, 1)
+        return jax.lax.scan(position, (start, start), gates)[1].swapaxes(0, 1)
 
     class Jax:
         pass
@@ -269,6 +328,7 @@ def jax(op, inputs):
         "add": jnp.add,
         "flatten": lambda x: x.reshape(len(x), -1),
         "mean_space": lambda x: x.mean((2, 3)),
+        "mean_positions": lambda x: x.mean(1),
         "gelu": lambda x: jax.nn.gelu(x, approximate=False),
         "layer_norm": lambda x, scale, shift: (x - x.mean(-1, keepdims=True))
         * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift,
@@ -276,6 +336,7 @@ def jax(op, inputs):
         "max_pool": max_pool,
         "batch_norm": batch_norm,
         "attention": attention,
+        "lstm": lstm,
     }.items():
         setattr(Jax, name, staticmethod(value))
 

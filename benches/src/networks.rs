@@ -10,7 +10,7 @@ use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
 use thalweg_nn::{
-    Calibration, Conv2d, Dense, Embedding, Flatten, Layer, MaxPool2d, Module, QuantizedConv2d,
+    Calibration, Conv2d, Dense, Embedding, Flatten, Layer, Lstm, MaxPool2d, Module, QuantizedConv2d,
     QuantizedDense, Relu, Sequential, TransformerEncoderLayer,
 };
 
@@ -24,6 +24,9 @@ const LENET_PRODUCTS: f64 = 64.0
 
 /// Products of ResNet-18 on one image.
 const RESNET_PRODUCTS: f64 = 1.814e9;
+
+/// Products of its first convolution on one image.
+const STEM_PRODUCTS: f64 = 112.0 * 112.0 * 64.0 * 3.0 * 49.0;
 
 /// Products of six encoder layers on 128 positions.
 const ENCODER_PRODUCTS: f64 = 6.0 * 128.0 * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
@@ -76,6 +79,39 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let net = Sequential::new().then(Embedding::new(WORDS, 128, cx)?);
         let net = classes(encoder(net, 2, 128, cx)?)?;
         cases.push(step("words_step_b8", net, words, products, cx)?);
+    }
+    if wanted("resnet18_step_b8") {
+        let x = numbers(&[8, 3, 224, 224], cx);
+        // No gradient of the images.
+        let products = 8.0 * (3.0 * RESNET_PRODUCTS - STEM_PRODUCTS);
+        cases.push(step("resnet18_step_b8", ResNet18::new(cx)?, x, products, cx)?);
+    }
+    if wanted("encoder6_step_b8") {
+        let net = encoder(Sequential::new(), 6, 384, cx)?
+            .then(Pooled)
+            .then(Dense::new(384, 10, cx)?);
+        let x = numbers(&[8, 128, 384], cx);
+        cases.push(step(
+            "encoder6_step_b8",
+            net,
+            x,
+            8.0 * 3.0 * ENCODER_PRODUCTS,
+            cx,
+        )?);
+    }
+    if wanted("lstm_step_b32") {
+        let net = Sequential::new()
+            .then(Lstm::new(128, 256, cx)?)
+            .then(Pooled)
+            .then(Dense::new(256, 10, cx)?);
+        let products = 3.0 * 32.0 * 64.0 * 4.0 * 256.0 * (128.0 + 256.0);
+        cases.push(step(
+            "lstm_step_b32",
+            net,
+            numbers(&[32, 64, 128], cx),
+            products,
+            cx,
+        )?);
     }
     cases.extend(quantized(cx, &wanted)?);
     for batch in [1, 8] {
@@ -152,6 +188,16 @@ fn quantized(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// The mean over the positions of `[batch, positions, width]`.
+#[derive(Clone, Debug, Module)]
+struct Pooled;
+
+impl Layer for Pooled {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.mean_axes([1])
+    }
+}
+
 /// LeNet-5 for images of 28 by 28.
 ///
 /// # Errors
@@ -192,13 +238,15 @@ where
         let (x, y) = data;
         let loss = |values: &Vec<Tensor>| {
             let net = with_trainable(net, values);
-            net.forward(x).cross_entropy(y, ClassLossOptions::new())
+            let loss = net.forward(x).cross_entropy(y, ClassLossOptions::new());
+            (loss, net)
         };
         let values = trainable(net);
-        let (loss, gradients) = value_and_grad(loss).call(&values);
+        let ((loss, net), gradients) = value_and_grad(loss).call(&values);
         let update = |(value, gradient): (&Tensor, &Tensor)| value - gradient * RATE;
         let values: Vec<Tensor> = values.iter().zip(&gradients).map(update).collect();
-        (with_trainable(net, &values), loss)
+        let net = with_trainable(&net, &values);
+        (Tree::map(&net, &mut |tensor| tensor.detach()), loss.detach())
     });
     let (mut net, data) = (net, (x, y));
     let run = move || {

@@ -2,8 +2,9 @@
 
 use super::function::seed;
 use super::math::{placed, zeros};
+use super::sum::Contribution;
 use super::vjp::{no_gradients, without};
-use super::walk::{Cotangents, Extent, Pending, contribute, walk};
+use super::walk::{Cotangents, Ends, Extent, Found, contribute, walk};
 use crate::error::Result;
 use crate::record::recording::SpanKind;
 use crate::record::span;
@@ -14,7 +15,7 @@ use crate::tree::Tree;
 use crate::value::{History, Level, Origin, has_gradients};
 
 /// The gradients of one [`Tensor::backward`].
-pub struct Gradients(Cotangents);
+pub struct Gradients(Ends);
 
 impl Tensor {
     /// The same values, marked: what is computed from the result can go back to it with [`Tensor::backward`]. It starts anew: what
@@ -92,7 +93,7 @@ impl Tensor {
             .into());
         };
         let mut pending = Cotangents::new();
-        contribute(&mut pending, history, 0, gradient);
+        contribute(&mut pending, history, 0, Contribution::Whole(gradient));
         let extent = Extent {
             level: Level::IMPERATIVE,
             context: self.context().cloned(),
@@ -122,7 +123,7 @@ impl Gradients {
                 Tensor::refused(tag, refusal, &[tensor])
             }
             (Ok(ty), Some(leaf)) => {
-                let found = self.0.get(&leaf.id).and_then(Pending::gradient);
+                let found = self.0.get(&leaf.id).and_then(Found::gradient);
                 let gradient = found.cloned().unwrap_or_else(|| zeros(ty));
                 without(
                     &tag.scope(|| placed(gradient, tensor.context())),

@@ -16,6 +16,7 @@ mod math;
 mod rule;
 mod running;
 mod scalar;
+mod sum;
 mod vjp;
 mod walk;
 mod window;

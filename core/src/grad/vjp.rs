@@ -1,7 +1,8 @@
 //! The step back by itself.
 
 use super::math::{placed, zeros};
-use super::walk::{Cotangents, Extent, contribute, walk};
+use super::sum::Contribution;
+use super::walk::{Cotangents, Ends, Extent, contribute, walk};
 use crate::tensor::Tensor;
 use crate::tensor::failure::Refusal;
 use crate::tensor::tag::OpTag;
@@ -58,7 +59,7 @@ impl Leaves {
             if gradient.ty().is_err() {
                 failed.get_or_insert(gradient);
             } else if let Some(history) = result.history.filter(|history| self.level.holds(history)) {
-                contribute(&mut pending, &history, 0, gradient);
+                contribute(&mut pending, &history, 0, Contribution::Whole(gradient));
             }
         }
         if let Some(failed) = failed {
@@ -78,7 +79,7 @@ impl Leaves {
     }
 }
 
-fn gradient(leaf: &Leaf, ends: &mut Cotangents, level: Level, tag: OpTag) -> Tensor {
+fn gradient(leaf: &Leaf, ends: &mut Ends, level: Level, tag: OpTag) -> Tensor {
     let ty = match leaf.original.ty() {
         Ok(ty) => ty,
         Err(_) => return leaf.original.clone(),

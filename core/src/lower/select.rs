@@ -1,6 +1,8 @@
 //! Which nodes one kernel computes.
 
-use super::view::{Affine, Split, View};
+mod neighbours;
+
+use super::view::{Split, View};
 use super::{Lowering, library};
 use crate::graph::{NodeId, Op};
 use crate::types::shape::{Axes, MAX_RANK, Shape};
@@ -95,6 +97,7 @@ pub(super) fn select(lowering: &Lowering<'_>, root: NodeId, apart: &HashSet<Node
             exclusive: HashSet::new(),
             split: None,
             blocked: HashMap::new(),
+            before: None,
             views_inside: 0,
             result: Selection {
                 root_axes: space.len(),
@@ -141,6 +144,8 @@ struct Selector<'a> {
     split: Option<Split>,
     /// The reshape that made the indices of a node other than affine.
     blocked: HashMap<NodeId, NodeId>,
+    /// The first library op whose result a node of this kernel takes.
+    before: Option<NodeId>,
     views_inside: usize,
     result: Selection,
 }
@@ -231,6 +236,7 @@ impl Selector<'_> {
                 let alone =
                     exclusive && views.len() == 1 && !lowering.is_repeated(id, &views[0], &self.result.space);
                 let again = !lowering.marked[id.index()] && lowering.is_cheap(id, 3);
+                let full = full || (!again && self.ends_another(id));
                 let inline = is_root || (!full && (alone || again || self.store_too(id, &views)));
                 if !inline {
                     return self.load(id, &views);
@@ -314,31 +320,6 @@ impl Selector<'_> {
         }
         self.result.inline.insert(id, views[0].clone());
         Ok(())
-    }
-
-    /// Whether windows of a padded node are reduced here, and nothing else needs its buffer.
-    fn are_windows(&self, id: NodeId, views: &[View], low: &[usize], shape: &[usize]) -> bool {
-        let lowering = self.lowering;
-        let needed = lowering.marked[id.index()] || lowering.outputs.contains(&id);
-        let operand = lowering.resolve(lowering.graph.node(id).inputs[0]).1;
-        let windows = |view: &View| {
-            let mut axes = view.axes.iter().enumerate();
-            axes.any(|(at, affine)| {
-                let grows = low[at] > 0 || shape[at] != operand.shape[at];
-                let inner = |(axis, _): (usize, i64)| self.result.inner.contains(&axis);
-                let affine = affine.iter().filter(|_| grows);
-                affine
-                    .flat_map(Affine::terms)
-                    .map(inner)
-                    .collect::<BTreeSet<_>>()
-                    .len()
-                    == 2
-            })
-        };
-        !needed
-            && operand.shape.elements() > 0
-            && operand.strides().iter().all(|&stride| stride >= 0)
-            && (views.iter()).all(|view| view.axes.iter().all(Option::is_some) && windows(view))
     }
 
     /// Whether the space walks all elements of a node in row-major order.

@@ -16,7 +16,7 @@ use std::borrow::Borrow;
 const WIDEST: usize = 256;
 
 /// The tensors one after the other along a resolved axis; dtypes are promoted.
-fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
+pub(crate) fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
     let mut dtype = None;
     for tensor in tensors {
         let Ok(ty) = tensor.ty() else {

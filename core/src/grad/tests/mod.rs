@@ -4,4 +4,5 @@ mod composites;
 mod functions;
 mod numeric;
 mod ops;
+mod parts;
 mod scalars;

@@ -23,6 +23,31 @@ fn a_product_with_an_epilogue_stores_one_value() {
 }
 
 #[test]
+fn a_sum_of_products_keeps_one_sum() {
+    let mut w = Write::default();
+    let pairs: Vec<_> = (0..6).map(|_| (w.input(&[8, 16]), w.input(&[16, 4]))).collect();
+    let before = w.input(&[8, 4]);
+    let (accumulate, output) = (DType::F32, DType::F32);
+    let products: Vec<_> = (pairs.iter())
+        .map(|&(a, b)| w.op(Op::Matmul { accumulate, output }, &[a, b]))
+        .collect();
+    let mut sum = products[0];
+    for &product in &products[1..] {
+        sum = w.map(ScalarOp::Add, &[sum, product]);
+    }
+    let after = w.map(ScalarOp::Sub, &[before, sum]);
+    w.0.output(after);
+    let program = check(&w.0);
+    let buffers = |step: &Step| match step {
+        Step::Launch { launch, .. } => launch.arguments.len(),
+        Step::Fill { .. } => 0,
+    };
+    let buffers: Vec<usize> = program.steps.iter().map(buffers).collect();
+    // Operands, the sum before and the sum behind; at the end what it is taken from, too.
+    assert_eq!(buffers, [3, 4, 4, 4, 4, 5], "{program:#?}");
+}
+
+#[test]
 fn what_comes_before_a_stored_value_is_not_stored() {
     let mut w = Write::default();
     let (x, b, c) = (w.input(&[8, 16]), w.input(&[8, 16]), w.input(&[16, 4]));
