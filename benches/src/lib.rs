@@ -16,6 +16,7 @@ pub mod recorded;
 mod resnet;
 pub mod tensors;
 pub mod watched;
+mod zoo;
 
 use std::time::{Duration, Instant};
 

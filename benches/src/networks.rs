@@ -113,6 +113,45 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
             cx,
         )?);
     }
+    for batch in [1, 8] {
+        let name = format!("mobilenet_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * 3.0e8;
+            cases.push(inference(
+                name,
+                crate::zoo::MobileNet::new(cx)?,
+                &[batch, 3, 224, 224],
+                products,
+                cx,
+            )?);
+        }
+    }
+    if wanted("mobilenet_step_b8") {
+        let x = numbers(&[8, 3, 224, 224], cx);
+        cases.push(step(
+            "mobilenet_step_b8",
+            crate::zoo::MobileNet::new(cx)?,
+            x,
+            8.0 * 3.0 * 3.0e8,
+            cx,
+        )?);
+    }
+    if wanted("gpt_step_b4") {
+        let words: Vec<i64> = (0..4 * 256).map(|at| at * 7919 % 8192).collect();
+        let words = Tensor::from_slice(&words, [4, 256], cx);
+        let products = 3.0 * 1024.0 * (4.0 * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0) + 384.0 * 8192.0);
+        cases.push(step(
+            "gpt_step_b4",
+            crate::zoo::Gpt::new(8192, 256, 384, 4, cx)?,
+            words,
+            products,
+            cx,
+        )?);
+    }
+    if wanted("unet_step_b4") {
+        let x = numbers(&[4, 3, 128, 128], cx);
+        cases.push(step("unet_step_b4", crate::zoo::UNet::new(cx)?, x, 1e9, cx)?);
+    }
     cases.extend(quantized(cx, &wanted)?);
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
@@ -232,7 +271,11 @@ fn step<N>(name: &str, net: N, x: Tensor, products: f64, cx: &Context) -> Result
 where
     N: Layer + Tree + Send + Sync + 'static,
 {
-    let classes: Vec<i64> = (0..x.shape()?[0] as i64).map(|row| row * 7 % 10).collect();
+    let rows = match x.dtype()?.is_float() || name == "words_step_b8" {
+        true => x.shape()?[0],
+        false => x.shape()?.iter().product(),
+    };
+    let classes: Vec<i64> = (0..rows as i64).map(|row| row * 7 % 10).collect();
     let y = Tensor::from_slice(&classes, classes.len(), cx);
     let compiled = jit(|net: &N, data: &(Tensor, Tensor)| {
         let (x, y) = data;

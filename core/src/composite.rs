@@ -167,6 +167,22 @@ fn composite_with_rule(
     result
 }
 
+/// The result of `body` for a composite's body: `rule` gets the operands, the result and the result's gradient in place of the
+/// gradients of the ops that `body` is written with. It reads no result.
+pub(crate) fn with_rule(
+    inputs: &[&Tensor],
+    tag: OpTag,
+    body: impl FnOnce(&[Tensor]) -> Tensor,
+    rule: impl Fn(&[Tensor], &Tensor, &Tensor) -> Gradients + Send + Sync + 'static,
+) -> Tensor {
+    let bare: SmallVec<[Tensor; 6]> = inputs.iter().map(|input| input.detach()).collect();
+    let mut result = body(&bare);
+    if is_recording() && inputs.iter().any(|input| input.history.is_some()) {
+        result.history = record_back(inputs, &result, tag, Arc::new(rule));
+    }
+    result
+}
+
 /// The operands of a composite, of which there are as many as it was given.
 pub(crate) fn chunk<T, const N: usize>(given: &[T]) -> &[T; N] {
     match given.try_into() {

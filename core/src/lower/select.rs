@@ -259,7 +259,7 @@ impl Selector<'_> {
                 let shape = *lowering.graph.shape(operand);
                 let fits = views.len() == 1
                     && self.result.library.is_none()
-                    && (exclusive || (!full && self.may_store(id, &views)));
+                    && (exclusive || (!full && !self.is_left(id) && self.may_store(id, &views)));
                 let inner = if fits {
                     self.match_inner(&views[0], id, *axes, &shape, is_root)
                 } else {

@@ -62,7 +62,10 @@ where
 // What follows knows no closure of a caller, so that it is compiled once for each number of operands.
 
 /// The operands that are there.
-fn together<'a>(operands: &[&'a Tensor], optional: &[Option<&'a Tensor>]) -> SmallVec<[&'a Tensor; 6]> {
+pub(crate) fn together<'a>(
+    operands: &[&'a Tensor],
+    optional: &[Option<&'a Tensor>],
+) -> SmallVec<[&'a Tensor; 6]> {
     let optional = optional.iter().copied().flatten();
     operands.iter().copied().chain(optional).collect()
 }
@@ -97,13 +100,16 @@ fn settled(
     result.unwrap_or_else(|refusal| Tensor::refused(tag, refusal, &together(operands, optional)))
 }
 
-fn there<const M: usize>(optional: &[Option<&Tensor>; M]) -> [bool; M] {
+pub(crate) fn there<const M: usize>(optional: &[Option<&Tensor>; M]) -> [bool; M] {
     optional.map(|operand| operand.is_some())
 }
 
 /// What belongs to each operand: to the required ones, then to those optional ones that are there.
 #[inline(never)]
-fn apart<T, const N: usize, const M: usize>(all: &[T], there: [bool; M]) -> ([&T; N], [Option<&T>; M]) {
+pub(crate) fn apart<T, const N: usize, const M: usize>(
+    all: &[T],
+    there: [bool; M],
+) -> ([&T; N], [Option<&T>; M]) {
     let mut at = N;
     let optional = there.map(|there| {
         there.then(|| {

@@ -34,6 +34,27 @@ fn functions_of_several_tensors() {
         |x| x[0].layer_norm([4], &x[1], &x[2], 1e-5),
         &[Given::any(1, &[3, 4]), Given::any(2, &[4]), Given::any(3, &[4])],
     );
+    let statistics = |x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>| {
+        let normal = x.batch_norm_train(weight, bias, 1e-3);
+        normal.output * normal.mean.exp().sum() + normal.variance.sum()
+    };
+    let image = || Given::any(1, &[3, 2, 2]);
+    check_twice("batch_norm_train", |x| statistics(&x[0], None, None), &[image()]);
+    check_twice(
+        "batch_norm_train with a weight",
+        |x| statistics(&x[0], Some(&x[1]), None),
+        &[image(), Given::any(2, &[2])],
+    );
+    check_twice(
+        "batch_norm_train with a bias",
+        |x| statistics(&x[0], None, Some(&x[1])),
+        &[image(), Given::any(3, &[2])],
+    );
+    check_twice(
+        "batch_norm_train with both",
+        |x| statistics(&x[0], Some(&x[1]), Some(&x[2])),
+        &[image(), Given::any(2, &[2]), Given::any(3, &[2])],
+    );
     check_twice(
         "division that broadcasts",
         |x| &x[0] / (&x[1] * &x[1] + 1.0),

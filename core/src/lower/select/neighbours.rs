@@ -5,6 +5,9 @@ use super::Selector;
 use crate::graph::{NodeId, Op};
 use std::collections::BTreeSet;
 
+/// Users that are looked at to know whether a reduction goes back to elements.
+const MOST_STEPS: usize = 64;
+
 impl Selector<'_> {
     /// Whether a node is computed better behind another library op than behind that of this kernel: either writes one buffer, but a
     /// sum of many products then keeps one sum and not all of the products.
@@ -33,6 +36,32 @@ impl Selector<'_> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a reduction is left to a kernel that reads the same elements again: here nothing needs them but its result.
+    pub(super) fn is_left(&self, id: NodeId) -> bool {
+        let graph = self.lowering.graph;
+        let elements = graph.shape(id).elements();
+        if !self.result.inner.is_empty() || graph.shape(self.result.root).elements() > elements {
+            return false;
+        }
+        let (mut open, mut steps) = (vec![id], 0);
+        while let Some(at) = open.pop() {
+            for &user in &self.lowering.users[at.index()] {
+                let op = &graph.node(user).op;
+                if matches!(op, Op::Expand(_)) && graph.shape(user).elements() > elements {
+                    return true;
+                }
+                if op.is_view() || matches!(op, Op::Map(_) | Op::Cast(_)) {
+                    open.push(user);
+                }
+                steps += 1;
+            }
+            if steps > MOST_STEPS {
+                return false;
+            }
+        }
+        false
     }
 
     /// Whether windows of a padded node are reduced here, and nothing else needs its buffer.

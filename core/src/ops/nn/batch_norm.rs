@@ -1,6 +1,8 @@
 //! Batch normalization. Ioffe and Szegedy, Batch Normalization (2015).
 
-use crate::ops::checked::{checked, composite_of, wide};
+use crate::composite::with_rule;
+use crate::hal::DType;
+use crate::ops::checked::{apart, checked, composite_of, there, together, wide};
 use crate::ops::precision::{self, Class};
 use crate::ops::{cast, float_of};
 use crate::tensor::Tensor;
@@ -50,57 +52,12 @@ impl Tensor {
         let tag = OpTag::new("batch_norm");
         let held = precision::adjusted(Class::Full, tag, [self]);
         let [this] = held.operands([self]);
-        let scales = [weight.into(), bias.into()];
-        checked(
+        normalized(
+            this,
+            [mean, variance],
+            [weight.into(), bias.into()],
+            (eps, None),
             tag,
-            [this, mean, variance],
-            scales,
-            |[ty, mean_ty, var_ty], [weight_ty, bias_ty]| {
-                let channels = channels(&ty.shape)?;
-                let named = [
-                    ("mean", Some(mean_ty)),
-                    ("variance", Some(var_ty)),
-                    ("weight", weight_ty),
-                    ("bias", bias_ty),
-                ];
-                for (what, given) in named {
-                    match given {
-                        Some(given) if *given.shape != [channels] => {
-                            return Err(Refusal::new(format!(
-                                "{what} {} for {channels} channels",
-                                given.shape
-                            )));
-                        }
-                        _ => {}
-                    }
-                }
-                let dtype = float_of(ty.dtype);
-                let space = ty.shape.len() - 2;
-                let operands = [this, mean, variance];
-                Ok(composite_of(
-                    "batch_norm",
-                    &eps.to_bits(),
-                    operands,
-                    scales,
-                    tag,
-                    |[x, mean, var], scales| {
-                        let channel = |tensor: &Tensor| {
-                            let tensor = cast(tensor, wide(dtype), tag);
-                            (0..space).fold(tensor, |tensor, _| tensor.unsqueeze(-1))
-                        };
-                        let [weight, bias] = scales.map(|scale| scale.map(channel));
-                        let mut factor = (channel(var) + eps).rsqrt();
-                        if let Some(weight) = weight {
-                            factor *= weight;
-                        }
-                        let mut out = (cast(x, wide(dtype), tag) - channel(mean)) * factor;
-                        if let Some(bias) = bias {
-                            out += bias;
-                        }
-                        cast(&out, dtype, tag)
-                    },
-                ))
-            },
         )
     }
 
@@ -149,13 +106,154 @@ impl Tensor {
                 },
             ))
         });
-        let output = tag.scope(|| this.batch_norm(&mean, &variance, weight, bias, eps));
+        let output = normalized(
+            this,
+            [&mean, &variance],
+            [weight.into(), bias.into()],
+            (eps, Some(elements)),
+            tag,
+        );
         BatchNorm {
             output,
             mean,
             variance,
             elements,
         }
+    }
+}
+
+/// `x` less the mean, by the standard deviation, times weight and with bias. With `elements` in a channel, the statistics are those
+/// of `x`, and the gradient by `x` counts what they change.
+fn normalized(
+    x: &Tensor,
+    statistics: [&Tensor; 2],
+    scales: [Option<&Tensor>; 2],
+    (eps, elements): (f64, Option<usize>),
+    tag: OpTag,
+) -> Tensor {
+    let [mean, variance] = statistics;
+    checked(
+        tag,
+        [x, mean, variance],
+        scales,
+        |[ty, mean_ty, var_ty], [weight_ty, bias_ty]| {
+            let channels = channels(&ty.shape)?;
+            let named = [
+                ("mean", Some(mean_ty)),
+                ("variance", Some(var_ty)),
+                ("weight", weight_ty),
+                ("bias", bias_ty),
+            ];
+            for (what, given) in named {
+                match given {
+                    Some(given) if *given.shape != [channels] => {
+                        return Err(Refusal::new(format!(
+                            "{what} {} for {channels} channels",
+                            given.shape
+                        )));
+                    }
+                    _ => {}
+                }
+            }
+            let norm = Norm {
+                dtype: float_of(ty.dtype),
+                space: ty.shape.len() - 2,
+                eps,
+                tag,
+            };
+            let name = elements.map_or("batch_norm", |_| "batch_norm_train");
+            Ok(composite_of(
+                name,
+                &(eps.to_bits(), elements),
+                [x, mean, variance],
+                scales,
+                tag,
+                |operands, scales| match elements {
+                    None => norm.of(operands, scales),
+                    Some(elements) => norm.of_own(operands, scales, elements),
+                },
+            ))
+        },
+    )
+}
+
+/// What the formulas of the op know besides operands.
+#[derive(Clone, Copy)]
+struct Norm {
+    dtype: DType,
+    /// Axes behind the channels.
+    space: usize,
+    eps: f64,
+    tag: OpTag,
+}
+
+impl Norm {
+    fn wide(self, x: &Tensor) -> Tensor {
+        cast(x, wide(self.dtype), self.tag)
+    }
+
+    /// `[c]` beside `[n, c, space..]`.
+    fn channel(self, x: &Tensor) -> Tensor {
+        (0..self.space).fold(self.wide(x), |x, _| x.unsqueeze(-1))
+    }
+
+    fn of(self, [x, mean, variance]: [&Tensor; 3], scales: [Option<&Tensor>; 2]) -> Tensor {
+        let [weight, bias] = scales.map(|scale| scale.map(|scale| self.channel(scale)));
+        let mut factor = (self.channel(variance) + self.eps).rsqrt();
+        if let Some(weight) = weight {
+            factor *= weight;
+        }
+        let mut out = (self.wide(x) - self.channel(mean)) * factor;
+        if let Some(bias) = bias {
+            out += bias;
+        }
+        cast(&out, self.dtype, self.tag)
+    }
+
+    /// As [`Norm::of`] by the statistics of `x`. Its gradient goes to `x`, weight and bias by two sums for each channel, and none to
+    /// the statistics.
+    fn of_own(self, operands: [&Tensor; 3], scales: [Option<&Tensor>; 2], elements: usize) -> Tensor {
+        let there = there(&scales);
+        let body = |given: &[Tensor]| {
+            let (operands, scales) = apart(given, there);
+            self.of(operands, scales)
+        };
+        let rule = move |given: &[Tensor], _: &Tensor, gradient: &Tensor| {
+            let ([x, mean, variance], scales) = apart(given, there);
+            let [by_x, by_scales @ ..] = self.back([x, mean, variance], scales[0], gradient, elements);
+            let scales = scales.into_iter().zip(by_scales);
+            let by_scales = scales.filter_map(|(scale, by)| Some(cast(&by, scale?.dtype().ok()?, self.tag)));
+            let dtype = x.dtype().unwrap_or(self.dtype);
+            [Some(cast(&by_x, dtype, self.tag)), None, None]
+                .into_iter()
+                .chain(by_scales.map(Some))
+                .collect()
+        };
+        with_rule(&together(&operands, &scales), self.tag, body, rule)
+    }
+
+    /// The gradients by `x`, weight and bias.
+    fn back(
+        self,
+        [x, mean, variance]: [&Tensor; 3],
+        weight: Option<&Tensor>,
+        gradient: &Tensor,
+        elements: usize,
+    ) -> [Tensor; 3] {
+        let axes = reduced(self.space + 2);
+        let (gradient, centred) = (self.wide(gradient), self.wide(x) - self.channel(mean));
+        let by_bias = gradient.sum_axes(&axes);
+        let products = (&gradient * &centred).sum_axes(&axes);
+        let inverse = (self.wide(variance) + self.eps).rsqrt();
+        let by_weight = &products * &inverse;
+        let share = 1.0 / elements as f64;
+        let slope = self.channel(&(&by_weight * &inverse * share));
+        let factor = match weight {
+            Some(weight) => &inverse * self.wide(weight),
+            None => inverse,
+        };
+        let by_x = (gradient - self.channel(&(&by_bias * share)) - centred * slope) * self.channel(&factor);
+        [by_x, by_weight, by_bias]
     }
 }
 

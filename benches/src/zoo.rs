@@ -1,0 +1,196 @@
+//! Networks of other kinds: depthwise convolutions, a decoder over words, an image to an image.
+
+use thalweg::ops::{AttentionOptions, ConvOptions, ConvTransposeOptions, PoolOptions};
+use thalweg::{Context, Result, Tensor};
+use thalweg_nn::{
+    BatchNorm, Conv2d, ConvTranspose2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, LayerNorm, Module,
+    Parameter, TransformerEncoderLayer,
+};
+
+/// A convolution without a bias, and what normalises it.
+#[derive(Clone, Debug, Module)]
+struct Normed {
+    conv: Conv2d,
+    norm: BatchNorm,
+}
+
+fn normed(inputs: usize, outputs: usize, taps: usize, options: ConvOptions, cx: &Context) -> Result<Normed> {
+    let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options.padding(taps / 2), cx)?;
+    conv.bias = None;
+    let norm = BatchNorm::new(outputs, cx)?;
+    Ok(Normed { conv, norm })
+}
+
+impl Layer for Normed {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        self.norm.forward(&self.conv.forward(x))
+    }
+}
+
+/// MobileNetV2 (Sandler et al., CVPR 2018) for 224 × 224 images and 1000 classes.
+#[derive(Clone, Debug, Module)]
+pub(crate) struct MobileNet {
+    stem: Normed,
+    blocks: Vec<Inverted>,
+    last: Normed,
+    classes: Dense,
+}
+
+/// Wide, by channel, narrow; beside the identity where the shape stays.
+#[derive(Clone, Debug, Module)]
+struct Inverted {
+    wide: Option<Normed>,
+    channels: Normed,
+    narrow: Normed,
+    residual: bool,
+}
+
+fn relu6(x: &Tensor) -> Tensor {
+    x.hardtanh(0.0, 6.0)
+}
+
+impl MobileNet {
+    pub(crate) fn new(cx: &Context) -> Result<MobileNet> {
+        let plain = ConvOptions::new;
+        let stem = normed(3, 32, 3, plain().stride(2), cx)?;
+        let mut blocks = Vec::new();
+        let mut inputs = 32;
+        for (ratio, outputs, count, stride) in [
+            (1, 16, 1, 1),
+            (6, 24, 2, 2),
+            (6, 32, 3, 2),
+            (6, 64, 4, 2),
+            (6, 96, 3, 1),
+            (6, 160, 3, 2),
+            (6, 320, 1, 1),
+        ] {
+            for at in 0..count {
+                let stride = if at == 0 { stride } else { 1 };
+                let hidden = inputs * ratio;
+                let wide = (ratio > 1).then(|| normed(inputs, hidden, 1, plain(), cx));
+                blocks.push(Inverted {
+                    wide: wide.transpose()?,
+                    channels: normed(hidden, hidden, 3, plain().stride(stride).groups(hidden), cx)?,
+                    narrow: normed(hidden, outputs, 1, plain(), cx)?,
+                    residual: stride == 1 && inputs == outputs,
+                });
+                inputs = outputs;
+            }
+        }
+        let last = normed(inputs, 1280, 1, plain(), cx)?;
+        let classes = Dense::new(1280, 1000, cx)?;
+        Ok(MobileNet {
+            stem,
+            blocks,
+            last,
+            classes,
+        })
+    }
+}
+
+impl Layer for MobileNet {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let x = relu6(&self.stem.forward(x));
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
+        let x = relu6(&self.last.forward(&x));
+        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
+    }
+}
+
+impl Layer for Inverted {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let wide = self.wide.as_ref().map(|wide| relu6(&wide.forward(x)));
+        let y = relu6(&self.channels.forward(wide.as_ref().unwrap_or(x)));
+        let y = self.narrow.forward(&y);
+        if self.residual { y + x } else { y }
+    }
+}
+
+/// A decoder of words as GPT-2 (Radford et al., 2019): `[b, positions]` to the scores `[b * positions, words]`.
+#[derive(Clone, Debug, Module)]
+pub(crate) struct Gpt {
+    words: Embedding,
+    places: Parameter,
+    layers: Vec<TransformerEncoderLayer>,
+    norm: LayerNorm,
+    scores: Dense,
+}
+
+impl Gpt {
+    pub(crate) fn new(
+        words: usize,
+        positions: usize,
+        width: usize,
+        layers: usize,
+        cx: &Context,
+    ) -> Result<Gpt> {
+        let layer = || -> Result<TransformerEncoderLayer> {
+            let mut layer = TransformerEncoderLayer::new(width, width / 64, 4 * width, cx)?;
+            layer.pre_norm = true;
+            Ok(layer)
+        };
+        Ok(Gpt {
+            words: Embedding::new(words, width, cx)?,
+            places: Parameter::new(crate::networks::numbers(&[positions, width], cx)),
+            layers: (0..layers).map(|_| layer()).collect::<Result<_>>()?,
+            norm: LayerNorm::new(&[width], cx)?,
+            scores: Dense::new(width, words, cx)?,
+        })
+    }
+}
+
+impl Layer for Gpt {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let x = self.words.forward(x) + self.places.value();
+        let causal = AttentionOptions::new().causal(true);
+        let x = self.layers.iter().fold(x, |x, layer| layer.encode(&x, causal));
+        let y = self.scores.forward(&self.norm.forward(&x));
+        let extents = y.shape().map(|shape| shape.to_vec()).unwrap_or_default();
+        y.reshape([extents[0] * extents[1], extents[2]])
+    }
+}
+
+/// A U-Net (Ronneberger et al., MICCAI 2015) with two levels and its classes from the mean of what it makes.
+#[derive(Clone, Debug, Module)]
+pub(crate) struct UNet {
+    down: Vec<Normed>,
+    bottom: Normed,
+    up: Vec<ConvTranspose2d>,
+    joined: Vec<Normed>,
+    classes: Dense,
+}
+
+impl UNet {
+    pub(crate) fn new(cx: &Context) -> Result<UNet> {
+        let plain = ConvOptions::new;
+        let widths = [32, 64];
+        let up = |inputs: usize, outputs: usize| {
+            ConvTranspose2d::new(inputs, outputs, [2, 2], ConvTransposeOptions::new().stride(2), cx)
+        };
+        Ok(UNet {
+            down: vec![normed(3, 32, 3, plain(), cx)?, normed(32, 64, 3, plain(), cx)?],
+            bottom: normed(64, 128, 3, plain(), cx)?,
+            up: vec![up(128, widths[1])?, up(64, widths[0])?],
+            joined: vec![normed(128, 64, 3, plain(), cx)?, normed(64, 32, 3, plain(), cx)?],
+            classes: Dense::new(32, 10, cx)?,
+        })
+    }
+}
+
+impl Layer for UNet {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        let mut sides = Vec::new();
+        for down in &self.down {
+            let y = down.forward(&x).relu();
+            x = y.max_pool2d(PoolOptions::new(2));
+            sides.push(y);
+        }
+        x = self.bottom.forward(&x).relu();
+        for (up, joined) in self.up.iter().zip(&self.joined) {
+            let side = sides.pop().unwrap_or_else(|| x.clone());
+            x = joined.forward(&Tensor::concat(&[up.forward(&x), side], 1)).relu();
+        }
+        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
+    }
+}
