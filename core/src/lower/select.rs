@@ -357,14 +357,17 @@ impl Selector<'_> {
 
     /// An index is not affine: a finer space, or one more buffer.
     fn unblock(&mut self, id: NodeId) -> Result<(), Restart> {
+        let reshape = self.blocked.get(&id).copied();
+        let apart = reshape.is_some_and(|reshape| self.is_apart(reshape));
         if let Some(split) = self.split
             && split.axis < self.result.root_axes
             && self.result.root_axes < MAX_RANK
+            && !apart
         {
             return Err(Restart::Split(split));
         }
         // The reshape that is in the way gets a buffer of its own.
-        Err(Restart::Load(self.blocked.get(&id).copied().unwrap_or(id)))
+        Err(Restart::Load(reshape.unwrap_or(id)))
     }
 
     /// Whether a node can be stored by this kernel besides the root.

@@ -3,12 +3,14 @@
 use super::arena::Scratch;
 use super::chosen::Pass;
 use super::launch::Launch;
+use super::long::Joined;
 use super::moves::{self, Lookup, Shape};
 use super::plan::{Along, Home, Plan, Step, Value};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction};
 use crate::prefetch::{self, LINE};
+use smallvec::SmallVec;
 
 /// What a list runs on.
 #[derive(Clone, Copy)]
@@ -47,6 +49,10 @@ pub(super) struct Frame<'a> {
     pub(super) tile: Option<(usize, usize)>,
     /// Multi-index in the other space.
     pub(super) other: [u64; MAX_AXES],
+    /// How many rows were begun.
+    pub(super) row: u64,
+    /// Of parameters whose elements of a segment were brought together.
+    pub(super) joined: SmallVec<[Joined; 2]>,
     /// Element of the row that the parameters point at.
     pub(super) first: u64,
     /// Position in the other space, or of the block's first element in the row.
@@ -119,6 +125,8 @@ impl<'a> Frame<'a> {
                 start: [0; MAX_AXES],
                 tile: None,
                 other: [0; MAX_AXES],
+                row: 0,
+                joined: SmallVec::new(),
                 first: 0,
                 j: 0,
                 ask_per_step: 0,

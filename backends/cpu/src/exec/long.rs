@@ -5,17 +5,20 @@
 //! cache.
 //!
 //! A row of several axes has lines along the last. Parameters such as the weights of channels stand still along one. A phase that reduces
-//! nothing runs line by line then, and they are values of a line.
+//! nothing runs line by line then, and they are values of a line. A phase that reduces reads its segment from scratch, where the lines
+//! stand one after the other: its lanes do not begin anew with a line.
 
+use super::arena::Scratch;
 use super::frame::Frame;
 use super::launch::Launch;
+use super::moves::Shape;
 use super::phases::{Part, Phases};
 use super::plan::Along;
 use super::rows::Partial;
 use super::space::{MAX_AXES, Space};
 use crate::codegen::Rows;
 use crate::isa::{self, Isa};
-use crate::loops::{Best, Reduction};
+use crate::loops::{Best, Reduction, SEGMENT};
 use crate::prefetch::LINE;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -29,19 +32,49 @@ const AHEAD: usize = 2048;
 #[derive(Default)]
 pub(super) struct Long {
     phases: Vec<Option<Stretch>>,
-    /// The parameters that stand still along a line, a bit each, where phases run by lines.
+    /// The parameters that stand still along a line, a bit each, where rows have lines.
     pub(super) still: Option<u64>,
 }
 
 /// Elements of a line that is worth a turn of its own.
 const LEAST_LINE: u64 = 16;
 
+/// How a phase reads a segment.
+#[derive(Clone, Copy, PartialEq)]
+enum Walk {
+    /// Where it is.
+    Whole,
+    /// Line by line, along which these parameters stand still, a bit each.
+    Lines(u64),
+    /// From scratch, where its lines do not follow each other.
+    Joined,
+}
+
+/// A parameter's elements of a segment in scratch, one after the other.
+pub(super) struct Joined {
+    param: usize,
+    /// The frame's row, and the segment's first element.
+    of: (u64, u64),
+    scratch: Scratch,
+}
+
+/// Bytes between the beginnings of two such blocks within a page, so that they do not share the sets of a cache.
+const APART: usize = 5 * LINE;
+/// Within which they begin.
+const PAGE: usize = 4096;
+
+impl Joined {
+    /// One of `number` that there are.
+    fn start(&self, number: usize) -> *mut u8 {
+        self.scratch.start().wrapping_add(number * APART % PAGE)
+    }
+}
+
 /// A phase over a segment.
 pub(super) struct Stretch {
     code: Rows,
     sources: Vec<Source>,
-    /// Whether it runs line by line.
-    lines: bool,
+    walk: Walk,
     /// Bytes from what is worked on to what is asked for.
     ahead: usize,
 }
@@ -68,8 +101,12 @@ impl Long {
         let phases = Phases::new(kernel, &info, part, Along::Inner, false);
         let reduces = |&i: &usize| matches!(kernel.nodes[i], Node::Reduce { .. });
         let stretch = |members: &Vec<usize>| {
-            let still = still.filter(|_| !members.iter().any(reduces));
-            Stretch::new(kernel, &info, (&phases, members), isa, still)
+            let walk = match still {
+                None => Walk::Whole,
+                Some(_) if members.iter().any(reduces) => Walk::Joined,
+                Some(still) => Walk::Lines(still),
+            };
+            Stretch::new(kernel, &info, (&phases, members), isa, walk)
         };
         Long {
             phases: phases.members.iter().map(stretch).collect(),
@@ -122,13 +159,21 @@ impl Long {
     }
 }
 
+impl Frame<'_> {
+    /// Where a parameter's elements of the present segment stand in scratch.
+    fn joined_at(&self, param: usize) -> *mut u8 {
+        let number = self.joined.iter().position(|joined| joined.param == param);
+        number.map_or(std::ptr::null_mut(), |number| self.joined[number].start(number))
+    }
+}
+
 impl Stretch {
     fn new(
         kernel: &Kernel,
         info: &Info,
         (phases, members): (&Phases, &[usize]),
         isa: Isa,
-        still: Option<u64>,
+        walk: Walk,
     ) -> Option<Stretch> {
         let mut own = Kernel::new(kernel.name.clone(), 1, 1);
         own.scalars.clone_from(&kernel.scalars);
@@ -156,14 +201,14 @@ impl Stretch {
             let of = |id: NodeId| ids[id.index()];
             let mut elements = |own: &mut Kernel, param: u32| {
                 *params[param as usize].get_or_insert_with(|| {
-                    if still.is_some_and(|still| still >> param & 1 == 1) {
+                    if matches!(walk, Walk::Lines(still) if still >> param & 1 == 1) {
                         sources.push(Source::Still(param as usize));
                         let dtype = kernel.params[param as usize].dtype;
                         return row(own, dtype, Role::In, Access::Strided);
                     }
                     sources.push(Source::Elements(param as usize));
                     let mut moving = kernel.params[param as usize];
-                    if still.is_some() && moving.access == Access::Strided {
+                    if walk != Walk::Whole && moving.access == Access::Strided {
                         moving.access = Access::Contiguous;
                     }
                     own.params.push(moving);
@@ -221,7 +266,7 @@ impl Stretch {
         Some(Stretch {
             code: Rows::new(&own, &info, &phases, isa)?,
             sources,
-            lines: still.is_some(),
+            walk,
             ahead: if isa::follows_pages() { 0 } else { AHEAD },
         })
     }
@@ -232,27 +277,30 @@ impl Stretch {
             Source::Elements(p) => flat(p),
             Source::Still(_) | Source::Value(_) | Source::Result(_) => true,
         };
-        self.lines || self.sources.iter().all(in_place)
+        self.walk != Walk::Whole || self.sources.iter().all(in_place)
     }
 
     /// Computes elements `range` of a frame's row, a segment at most, and hands out what the reductions make of them. A place is that of
     /// the segment.
     pub(super) fn run(
         &self,
-        frame: &Frame<'_>,
+        frame: &mut Frame<'_>,
         range: Range<u64>,
         reduces: &[u32],
         mut take: impl FnMut(usize, Partial),
     ) {
-        let launch = frame.launch;
-        if self.lines {
+        if let Walk::Lines(_) = self.walk {
             return self.by_lines(frame, range);
         }
+        self.join(frame, &range);
+        let frame = &*frame;
+        let launch = frame.launch;
         let n = (range.end - range.start) as usize;
         let mut results: SmallVec<[f32; 4]> = SmallVec::from_elem(0.0, reduces.len());
         let mut addresses: SmallVec<[*mut u8; 16]> = (self.sources.iter())
             .map(|source| match *source {
-                Source::Elements(p) | Source::Still(p) => frame.element(p, range.start),
+                Source::Elements(p) | Source::Still(p) if launch.flat[p] => frame.element(p, range.start),
+                Source::Elements(p) | Source::Still(p) => frame.joined_at(p),
                 Source::Value(node) => frame.value(frame.plan.of_node[node]),
                 Source::Result(i) => (&raw mut results[i]).cast(),
             })
@@ -262,10 +310,14 @@ impl Stretch {
         }
         let steps: SmallVec<[isize; 16]> = SmallVec::from_elem(0, addresses.len());
         let lined = |&p: &usize| addresses[p].addr().is_multiple_of(LINE);
-        let stream = launch.stream && self.code.outputs.iter().all(lined);
+        let apart = self.apart(launch).any(|(_, written)| written);
+        let stream = launch.stream && !apart && self.code.outputs.iter().all(lined);
         // SAFETY: the caller of the launch vouches for the parameters and scalars; their elements stand one after the other.
         unsafe {
             (self.code).run((1, n), &mut addresses, &steps, launch.args.scalars, stream);
+        }
+        if apart {
+            self.part(frame, &range);
         }
         for (i, &r) in reduces.iter().enumerate() {
             let partial = match frame.plan.reduces[r as usize].loops {
@@ -281,6 +333,68 @@ impl Stretch {
                 }
             };
             take(i, partial);
+        }
+    }
+
+    /// The parameters whose elements do not stand one after the other along a row, and whether they are written.
+    fn apart(&self, launch: &Launch<'_>) -> impl Iterator<Item = (usize, bool)> {
+        let sources = self.sources.iter().enumerate();
+        sources.filter_map(|(at, source)| match *source {
+            Source::Elements(p) if !launch.flat[p] => Some((p, self.code.outputs.contains(&at))),
+            _ => None,
+        })
+    }
+
+    /// Brings what is read of elements `range` together that does not stand so, and makes room for what is written.
+    fn join(&self, frame: &mut Frame<'_>, range: &Range<u64>) {
+        let launch = frame.launch;
+        let of = (frame.row, range.start);
+        for (p, written) in self.apart(launch) {
+            let size = usize::from(launch.sizes[p]);
+            let number = frame.joined.iter().position(|joined| joined.param == p);
+            let number = number.unwrap_or_else(|| {
+                let most = launch.lanes.total.min(SEGMENT as u64) as usize;
+                frame.joined.push(Joined {
+                    param: p,
+                    of: (u64::MAX, 0),
+                    scratch: Scratch::new(most * size + PAGE),
+                });
+                frame.joined.len() - 1
+            });
+            if frame.joined[number].of == of || written {
+                continue;
+            }
+            let (start, n) = (launch.lanes.index(range.start), range.end - range.start);
+            let shape = Shape {
+                isa: frame.plan.isa,
+                space: &launch.lanes,
+                start: &start,
+                n: n as usize,
+                tile: None,
+            };
+            let from = frame.element_at(p, launch.lanes.offset(p, &start));
+            // SAFETY: the caller of the launch vouches for the elements; the scratch was sized for a segment.
+            unsafe { shape.gather(size, frame.joined[number].start(number), from, p) };
+            frame.joined[number].of = of;
+        }
+    }
+
+    /// Takes what was written to scratch to its places.
+    fn part(&self, frame: &Frame<'_>, range: &Range<u64>) {
+        let launch = frame.launch;
+        for (p, _) in self.apart(launch).filter(|&(_, written)| written) {
+            let (start, n) = (launch.lanes.index(range.start), range.end - range.start);
+            let shape = Shape {
+                isa: frame.plan.isa,
+                space: &launch.lanes,
+                start: &start,
+                n: n as usize,
+                tile: None,
+            };
+            let to = frame.element_at(p, launch.lanes.offset(p, &start));
+            let size = usize::from(launch.sizes[p]);
+            // SAFETY: as in `join`.
+            unsafe { shape.scatter(size, to, frame.joined_at(p), p, launch.stream) };
         }
     }
 

@@ -175,6 +175,7 @@ impl Frame<'_> {
     /// Points the parameters at the start of a row.
     fn start_row(&mut self, other: &[u64; MAX_AXES]) {
         self.launch.other.copy(other, &mut self.other);
+        self.row += 1;
         self.first = 0;
         self.launch.lanes.place(0, &mut self.start);
         for (p, arg) in self.launch.args.args.iter().enumerate() {

@@ -64,6 +64,18 @@ impl Selector<'_> {
         false
     }
 
+    /// Whether what a reshape turns is computed better before a kernel with reductions: they would walk a finer space, and compute it
+    /// once in each of their walks.
+    pub(super) fn is_apart(&self, reshape: NodeId) -> bool {
+        let graph = self.lowering.graph;
+        let mut at = reshape;
+        while graph.node(at).op.is_view() && !self.lowering.marked[at.index()] {
+            at = graph.node(at).inputs[0];
+        }
+        let computed = matches!(graph.node(at).op, Op::Map(_) | Op::Cast(_) | Op::Gather { .. });
+        !self.result.inner.is_empty() && computed && !self.lowering.marked[at.index()]
+    }
+
     /// Whether windows of a padded node are reduced here, and nothing else needs its buffer.
     pub(super) fn are_windows(&self, id: NodeId, views: &[View], low: &[usize], shape: &[usize]) -> bool {
         let lowering = self.lowering;

@@ -179,6 +179,81 @@ fn what_has_lines() {
     assert!(!has([[100, 1], [1, 0], [1, 4], [100, 1]], 100));
     // Another parameter stands still than in the first launch.
     assert!(!has([[100, 1], [1, 0], [100, 1], [100, 1]], 100));
-    // What is reduced has gaps.
-    assert!(!has([[120, 1], [1, 0], [1, 0], [100, 1]], 100));
+    // What is reduced is read with gaps, but not across its lines.
+    assert_eq!(has([[120, 1], [1, 0], [1, 0], [100, 1]], 100), has_code());
+    assert!(!has([[1, 120], [1, 0], [1, 0], [100, 1]], 100));
+}
+
+/// A normalisation's way back behind an activation: sums of what is stored too, of rows that are channels of several images.
+fn slopes(places: bool) -> Kernel {
+    let mut k = Kernel::new("slopes", 1, 2);
+    let [x, g] = [(); 2].map(|()| k.param(DType::F32, Role::In, Level::Element, Access::Strided));
+    let mean = k.param(DType::F32, Role::In, Level::Row, Access::Strided);
+    let kept = k.param(DType::F32, Role::Out, Level::Element, Access::Strided);
+    let [by_bias, by_weight] =
+        [(); 2].map(|()| k.param(DType::F32, Role::Out, Level::Row, Access::Contiguous));
+    let by_x = k.param(DType::F32, Role::Out, Level::Element, Access::Strided);
+    let scalar = k.scalar(DType::F32);
+    let zero = k.const_f32(0.0);
+    let [x, g, mean] = [x, g, mean].map(|param| k.load(param));
+    let off = k.op(ScalarOp::Le, &[x, zero]);
+    let g = k.op(ScalarOp::Select, &[off, zero, g]);
+    let centred = k.op(ScalarOp::Sub, &[x, mean]);
+    let product = k.op(ScalarOp::Mul, &[g, centred]);
+    let op = if places { ReduceOp::Max } else { ReduceOp::Sum };
+    let (total, slope) = (k.reduce(op, g), k.reduce(ReduceOp::Sum, product));
+    let share = k.op(ScalarOp::Mul, &[total, scalar]);
+    let bent = k.op(ScalarOp::Mul, &[centred, slope]);
+    let moved = k.op(ScalarOp::Sub, &[g, share]);
+    let result = k.op(ScalarOp::Sub, &[moved, bent]);
+    k.store(kept, g);
+    k.store(by_bias, total);
+    k.store(by_weight, slope);
+    k.store(by_x, result);
+    k
+}
+
+/// Segments that begin and end within lines; what is stored where it is summed.
+#[test]
+fn rows_of_several_images() {
+    let mut rng = Rng(44);
+    let long = SEGMENT as u64 / 3;
+    for [channels, images, length] in [
+        [3, 2, 16],
+        [2, 8, 49],
+        [3, 4, 196],
+        [2, 8, 3136],
+        [2, 7, long],
+        [1, 2, 5 * long],
+    ] {
+        for (max, in_place) in [(false, false), (true, false), (false, true)] {
+            let kernel = slopes(max);
+            // Images before channels.
+            let strides = vec![length as i64, (channels * length) as i64, 1];
+            let total = (channels * images * length) as usize;
+            let elements = |rng: &mut Rng| f32_buffer(total, strides.clone(), rng);
+            let row = |rng: &mut Rng| f32_buffer(channels as usize, vec![1, 0, 0], rng);
+            let single = |rng: &mut Rng| f32_buffer(channels as usize, vec![], rng);
+            let mut buffers = vec![
+                elements(&mut rng),
+                elements(&mut rng),
+                row(&mut rng),
+                elements(&mut rng),
+                single(&mut rng),
+                single(&mut rng),
+                elements(&mut rng),
+            ];
+            if in_place {
+                buffers[1] = buffers[6].clone();
+            }
+            let case = Case {
+                kernel,
+                extents: vec![channels, images, length],
+                buffers,
+                scalars: vec![(1.0 / (images * length) as f32).to_bits().into()],
+                in_place: if in_place { vec![(6, 1)] } else { vec![] },
+            };
+            check(&case);
+        }
+    }
 }
