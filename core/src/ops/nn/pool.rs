@@ -2,7 +2,7 @@
 
 use super::conv::batched;
 use super::spatial::{MAX_SPATIAL, PerAxis};
-use super::windows::{along, padded_bits, windows};
+use super::windows::{along, padded_bits, taken, windows};
 use crate::composite::{composite, composite_with_gradient};
 use crate::graph::{Op, ScatterMode, Type};
 use crate::hal::DType;
@@ -11,7 +11,7 @@ use crate::ops::checked::{checked, checked_in, composite_of, wide};
 use crate::ops::precision::Class;
 use crate::ops::reduce::one_zero;
 use crate::ops::{IntoOperand, Operand, float_bits};
-use crate::ops::{cast, float_of};
+use crate::ops::{cast, expanded, float_of};
 use crate::options;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::{Axes, Shape};
@@ -169,32 +169,51 @@ impl Geometry {
         apply(op, &[&self.view(x, padding, tag)], tag)
     }
 
-    /// The index of the first maximum of each window in the input's space, row-major.
+    /// The index of the first maximum of each window in the input's space, row-major: that of the window's first place, and a step
+    /// from there that a table has for each place.
     fn greatest(&self, x: &Tensor, dtype: DType, tag: OpTag) -> Tensor {
         let x = &if dtype.is_float() {
             one_zero(x, tag)
         } else {
             x.clone()
         };
+        let rank = self.input.len();
         let mut place = self.reduced(x, ReduceOp::ArgMax, least(dtype), tag);
-        let mut flat: Option<Tensor> = None;
-        let mut stride = 1;
+        let taps: usize = self.size[..self.axes].iter().product();
+        let mut rest = along(x, rank, rank - 1, taps, tag);
+        let (mut table, mut first) = (rest.clone() * 0, rest.narrow(-1, 0, 1) * 0);
+        let (mut start, mut stride, mut weight) = (first.clone(), 1, 1);
         for axis in (0..self.axes).rev() {
-            let (size, at) = (self.size[axis] as i64, self.first + axis);
-            let extent = self.input[at] as i64;
-            let start = along(x, self.input.len(), at, self.out[axis], tag) * self.step[axis] as i64
-                - self.low[axis] as i64;
-            let index = place.remainder(size) * self.dilation[axis] as i64 + start;
-            // Where all elements are the least one, the first place may be padding.
-            let index = index.maximum(0).minimum(extent - 1) * stride;
-            place = place.div_floor(size);
-            stride *= extent;
-            flat = Some(match flat {
-                None => index,
-                Some(flat) => flat + index,
-            });
+            let (size, dilation, at) = (
+                self.size[axis] as i64,
+                self.dilation[axis] as i64,
+                self.first + axis,
+            );
+            let own =
+                along(x, rank, at, self.out[axis], tag) * self.step[axis] as i64 - self.low[axis] as i64;
+            table = table + rest.remainder(size) * (dilation * stride);
+            rest = rest.div_floor(size);
+            first = first + (dilation - 1 - own.minimum(0)).div_floor(dilation) * weight;
+            start = start + own * stride;
+            weight *= size;
+            stride *= self.input[at] as i64;
         }
-        flat.unwrap_or(place)
+        if self.low[..self.axes] != [0; MAX_SPATIAL][..self.axes] {
+            // Where all elements are the least one, the first place may be padding.
+            place = place.maximum(first);
+        }
+        let Ok(ty) = place.ty() else { return place };
+        let table = expanded(&table, ty.shape.with(rank - 1, taps), tag);
+        let index = taken(&table, rank - 1, &place, tag) + start;
+        match self.has_empty_windows() {
+            true => index.maximum(0).minimum(stride - 1),
+            false => index,
+        }
+    }
+
+    /// Whether a window may see padding alone, as those that are dilated further than the input is long.
+    fn has_empty_windows(&self) -> bool {
+        (0..self.axes).any(|axis| self.dilation[axis] > self.input[self.first + axis])
     }
 
     /// Whether windows lie side by side from the first element on, so that an element is in one of them at most.

@@ -318,3 +318,20 @@ fn dropout_takes_weights_and_scales_the_others() {
     assert!((416..=608).contains(&kept), "{kept} of 1024");
     assert_eq!(half, weights(0.5));
 }
+
+/// As PyTorch has them.
+#[test]
+fn the_first_place_of_a_window_without_a_maximum_is_inside() {
+    let cx = Context::new("cpu").unwrap();
+    let least = Tensor::from_slice(&[f32::NEG_INFINITY; 16], [1, 1, 4, 4], &cx);
+    let near = PoolOptions::new(3).stride(2).padding(1);
+    let indices = |options: PoolOptions| least.max_pool2d_with_indices(options).1.to_vec::<i64>().unwrap();
+    assert_eq!(indices(near), [0, 1, 4, 5]);
+    let far = PoolOptions::new(3).stride(1).padding(2).dilation(2);
+    assert_eq!(indices(far), [0, 1, 0, 1, 4, 5, 4, 5, 0, 1, 0, 1, 4, 5, 4, 5]);
+    // Dilated beyond the input, a window of padding alone has a place all the same.
+    let small = Tensor::from_slice(&[2.0_f32], [1, 1, 1, 1], &cx);
+    let beyond = PoolOptions::new(2).stride(1).padding(2).dilation(3);
+    let (_, index) = small.max_pool2d_with_indices(beyond);
+    assert!(index.to_vec::<i64>().unwrap().iter().all(|&index| index == 0));
+}
