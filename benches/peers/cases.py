@@ -63,7 +63,7 @@ def _integers(dtype):
 
 def _spread(below):
     """Indices that lie apart, as in `benches/src/indexed.rs`."""
-    return lambda _rng, shape: np.arange(shape[0], dtype=np.int64) * 7919 % below
+    return lambda _rng, shape: np.arange(np.prod(shape), dtype=np.int64).reshape(shape) * 7919 % below
 
 
 def _energy(x):
@@ -146,13 +146,15 @@ def _narrow_square(op, reference, drawn, tolerance):
     return Case(op, ((1024, 1024),) * 2, 0, 0, reference, drawn, tolerance)
 
 
-def _network(op, shape, products):
+def _network(op, shape, products, drawn=()):
     """Inputs alone count as bytes: what a network keeps, and where, is its own business."""
-    return Case(op, (shape,), _f32_bytes(int(np.prod(shape))), 2 * products, networks.reference(op))
+    return Case(op, (shape,), _f32_bytes(int(np.prod(shape))), 2 * products, networks.reference(op), drawn)
 
 
 M = 4096 * 4096
 WORDS = 30_000  # rows of the table of embeddings
+MOBILENET = 300_774_272  # products for one image
+UNET = 128**2 * 32 * (27 + 576 + 64) + 64**2 * 64 * (288 + 1152 + 128) + 32**2 * 128 * 576
 BF16_SQUARE = _narrow_square("matmul_bf16", _matmul, (_bf16, _bf16), BF16_TOLERANCE)
 CASES = {
     "energy_1e8": Case("energy", ((10**8,),), _f32_bytes(10**8), 0, _energy),
@@ -211,6 +213,15 @@ CASES = {
     "resnet18_step_b8": _network("resnet18_step", (8, 3, 224, 224), 8 * (3 * 1_814_000_000 - 64 * 112**2 * 3 * 49)),
     "encoder6_step_b8": _network("encoder6_step", (8, 128, 384), 18 * 8 * 128 * (12 * 384**2 + 2 * 128 * 384)),
     "lstm_step_b32": _network("lstm_step", (32, 64, 128), 3 * 32 * 64 * 1024 * (128 + 256)),
+    "mobilenet_step_b8": _network("mobilenet_step", (8, 3, 224, 224), 8 * (3 * MOBILENET - 32 * 112**2 * 27)),
+    "gpt_step_b4": _network(
+        "gpt_step",
+        (4, 256),
+        3 * 1024 * (4 * (12 * 384**2 + 2 * 256 * 384) + 384 * 8192),
+        (_spread(networks.WORDS),),
+    ),
+    "unet_step_b4": _network("unet_step", (4, 3, 128, 128), 4 * (3 * UNET - 128**2 * 27 * 32)),
+    **{f"mobilenet_b{b}": _network("mobilenet", (b, 3, 224, 224), b * MOBILENET) for b in (1, 8)},
     **{f"resnet18_b{b}": _network("resnet18", (b, 3, 224, 224), b * 1_814_000_000) for b in (1, 8)},
     **{
         f"encoder6_b{b}": _network("encoder6", (b, 128, 384), 6 * b * 128 * (12 * 384**2 + 2 * 128 * 384))

@@ -133,6 +133,107 @@ def _lstm(f, p, x):
     return f.linear(f.mean_positions(y), p["1.weight"], p["1.bias"])
 
 
+MOBILENET = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+WORDS, POSITIONS, WIDTH = 8192, 256, 384
+
+
+def _mobilenet_convs():
+    """Name, inputs, outputs, taps, stride and groups of each convolution; a block's parts have one prefix."""
+    yield "stem", 3, 32, 3, 2, 1
+    inputs = 32
+    for stage, (ratio, outputs, count, first) in enumerate(MOBILENET):
+        for block in range(count):
+            name, hidden = f"{stage}.{block}", inputs * ratio
+            if ratio > 1:
+                yield f"{name}.wide", inputs, hidden, 1, 1, 1
+            yield f"{name}.channels", hidden, hidden, 3, first if block == 0 else 1, hidden
+            yield f"{name}.narrow", hidden, outputs, 1, 1, 1
+            inputs = outputs
+    yield "last", inputs, 1280, 1, 1, 1
+
+
+def _mobilenet_parameters(statistics=("mean", "var")):
+    shapes = []
+    for name, inputs, outputs, taps, _, groups in _mobilenet_convs():
+        shapes.append((f"{name}.weight", (outputs, inputs // groups, taps, taps)))
+        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", *statistics)]
+    return _drawn(shapes + _dense("classes", 1280, 1000))
+
+
+def _mobilenet(f, p, x):
+    convs = {name: rest for name, *rest in _mobilenet_convs()}
+
+    def conv(name, x):
+        _, _, taps, stride, groups = convs[name]
+        y = f.conv(x, p[f"{name}.weight"], None, stride, taps // 2, groups)
+        return f.batch_norm(y, *(p.get(f"{name}.{part}") for part in ("scale", "shift", "mean", "var")))
+
+    x = f.relu6(conv("stem", x))
+    for stage, (_, _, count, _) in enumerate(MOBILENET):
+        for block in range(count):
+            name = f"{stage}.{block}"
+            y = f.relu6(conv(f"{name}.wide", x)) if f"{name}.wide" in convs else x
+            y = conv(f"{name}.narrow", f.relu6(conv(f"{name}.channels", y)))
+            x = f.add(y, x) if block else y
+    x = f.relu6(conv("last", x))
+    return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
+
+
+def _gpt_parameters():
+    shapes = [("words", (WORDS, WIDTH)), ("places", (POSITIONS, WIDTH))]
+    for layer in range(4):
+        for part in "qkvo":
+            shapes += _dense(f"{layer}.{part}", WIDTH, WIDTH)
+        shapes += _dense(f"{layer}.wide", WIDTH, 4 * WIDTH) + _dense(f"{layer}.narrow", 4 * WIDTH, WIDTH)
+        shapes += [(f"{layer}.n{i}.{part}", (WIDTH,)) for i in "12" for part in ("scale", "shift")]
+    norm = [(f"norm.{part}", (WIDTH,)) for part in ("scale", "shift")]
+    return _drawn(shapes + norm + _dense("scores", WIDTH, WORDS))
+
+
+def _gpt(f, p, x):
+    def linear(name, x):
+        return f.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+
+    def norm(name, x):
+        return f.layer_norm(x, p[f"{name}.scale"], p[f"{name}.shift"])
+
+    x = f.add(f.rows(p["words"], x), p["places"])
+    for layer in range(4):
+        y = norm(f"{layer}.n1", x)
+        x = f.add(x, linear(f"{layer}.o", f.attention(*(linear(f"{layer}.{part}", y) for part in "qkv"), causal=True)))
+        x = f.add(x, linear(f"{layer}.narrow", f.gelu(linear(f"{layer}.wide", norm(f"{layer}.n2", x)))))
+    return f.joined_positions(linear("scores", norm("norm", x)))
+
+
+UNET = (("down0", 3, 32), ("down1", 32, 64), ("bottom", 64, 128), ("joined0", 128, 64), ("joined1", 64, 32))
+
+
+def _unet_parameters():
+    shapes = []
+    for name, inputs, outputs in UNET:
+        shapes.append((f"{name}.weight", (outputs, inputs, 3, 3)))
+        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift")]
+    for name, inputs, outputs in (("up0", 128, 64), ("up1", 64, 32)):
+        shapes += [(f"{name}.weight", (inputs, outputs, 2, 2)), (f"{name}.bias", (outputs,))]
+    return _drawn(shapes + _dense("classes", 32, 10))
+
+
+def _unet(f, p, x):
+    def block(name, x):
+        y = f.conv(x, p[f"{name}.weight"], None, 1, 1)
+        return f.relu(f.batch_norm(y, p[f"{name}.scale"], p[f"{name}.shift"], None, None))
+
+    def up(name, x):
+        return f.conv_up(x, p[f"{name}.weight"], p[f"{name}.bias"])
+
+    wide = block("down0", x)
+    narrow = block("down1", f.max_pool(wide, 2, 2, 0))
+    x = block("bottom", f.max_pool(narrow, 2, 2, 0))
+    x = block("joined0", f.concat(up("up0", x), narrow))
+    x = block("joined1", f.concat(up("up1", x), wide))
+    return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
+
+
 OPS = {
     "mlp_step": (_mlp_parameters, _mlp),
     "lenet5_step": (_lenet_parameters, _lenet),
@@ -141,18 +242,26 @@ OPS = {
     "encoder6": (_encoder_parameters, _encoder),
     "encoder6_step": (_classified_parameters, _classified),
     "lstm_step": (_lstm_parameters, _lstm),
+    "mobilenet": (_mobilenet_parameters, _mobilenet),
+    "mobilenet_step": (lambda: _mobilenet_parameters(()), _mobilenet),
+    "gpt_step": (_gpt_parameters, _gpt),
+    "unet_step": (_unet_parameters, _unet),
 }
 
 
-def classes(rows):
-    """The targets of a training step."""
-    return np.arange(rows) * 7 % 10
+def classes(x):
+    """The targets of a training step on an input: one for each image or sentence, or for each word."""
+    return np.arange(x.size if x.dtype.kind == "i" else len(x)) * 7 % 10
 
 
 class NumPy:
     """f64, obvious and slow."""
 
     relu = staticmethod(lambda x: np.maximum(x, 0))
+    relu6 = staticmethod(lambda x: np.clip(x, 0, 6))
+    rows = staticmethod(lambda table, x: table[x])
+    concat = staticmethod(lambda a, b: np.concatenate([a, b], 1))
+    joined_positions = staticmethod(lambda x: x.reshape(-1, x.shape[2]))
     linear = staticmethod(lambda x, w, b: x @ w.T + b)
     add = staticmethod(lambda a, b: a + b)
     flatten = staticmethod(lambda x: x.reshape(len(x), -1))
@@ -165,9 +274,17 @@ class NumPy:
         return np.lib.stride_tricks.sliding_window_view(x, (taps, taps), (2, 3))[:, :, ::stride, ::stride]
 
     @classmethod
-    def conv(cls, x, w, b, stride, padding):
-        y = np.tensordot(cls.windows(x, w.shape[2], stride, padding, 0), w, ((1, 4, 5), (1, 2, 3)))
+    def conv(cls, x, w, b, stride, padding, groups=1):
+        windows = cls.windows(x, w.shape[2], stride, padding, 0)
+        if groups > 1:
+            return np.einsum("nchwij,cij->nchw", windows, w[:, 0])
+        y = np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3)))
         return np.moveaxis(y if b is None else y + b, 3, 1)
+
+    @staticmethod
+    def conv_up(x, w, b):
+        y = np.einsum("nchw,cdij->ndhiwj", x, w)
+        return y.reshape(*y.shape[:2], 2 * x.shape[2], 2 * x.shape[3]) + b[:, None, None]
 
     @classmethod
     def max_pool(cls, x, taps, stride, padding):
@@ -191,10 +308,12 @@ class NumPy:
         return 0.5 * x * (1 + erf(x / np.sqrt(2)))
 
     @staticmethod
-    def attention(q, k, v):
+    def attention(q, k, v, causal=False):
         split = lambda t: t.reshape(*t.shape[:2], HEADS, -1).swapaxes(1, 2)
         q, k, v = split(q), split(k), split(v)
         scores = q @ k.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+        if causal:
+            scores += np.triu(np.full(scores.shape[2:], -np.inf), 1)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         heads = weights / weights.sum(-1, keepdims=True) @ v
         return heads.swapaxes(1, 2).reshape(heads.shape[0], heads.shape[2], -1)
@@ -218,11 +337,11 @@ def reference(op):
 
     def answer(x):
         wide = {name: value.astype(np.float64) for name, value in parameters().items()}
-        y = forward(NumPy, wide, x.astype(np.float64))
+        y = forward(NumPy, wide, x if x.dtype.kind == "i" else x.astype(np.float64))
         if not op.endswith("_step"):
             return y
         peak = y.max(1)
-        loss = np.log(np.exp(y - peak[:, None]).sum(1)) + peak - y[np.arange(len(y)), classes(len(y))]
+        loss = np.log(np.exp(y - peak[:, None]).sum(1)) + peak - y[np.arange(len(y)), classes(x)]
         return loss.mean()
 
     return answer
@@ -237,7 +356,13 @@ def torch(op, inputs, compiled, device="cpu"):
         mean_positions = staticmethod(lambda x: x.mean(1))
         flatten = staticmethod(lambda x: x.flatten(1))
         gelu = staticmethod(F.gelu)
-        conv = staticmethod(lambda x, w, b, stride, padding: F.conv2d(x, w, b, stride, padding))
+        relu6, rows = staticmethod(F.relu6), staticmethod(lambda table, x: F.embedding(x, table))
+        concat = staticmethod(lambda a, b: torch.cat([a, b], 1))
+        joined_positions = staticmethod(lambda x: x.flatten(0, 1))
+        conv_up = staticmethod(lambda x, w, b: F.conv_transpose2d(x, w, b, 2))
+        conv = staticmethod(
+            lambda x, w, b, stride, padding, groups=1: F.conv2d(x, w, b, stride, padding, groups=groups)
+        )
         max_pool = staticmethod(lambda x, taps, stride, padding: F.max_pool2d(x, taps, stride, padding))
         batch_norm = staticmethod(
             lambda x, scale, shift, mean, var: F.batch_norm(x, mean, var, scale, shift, training=mean is None)
@@ -245,9 +370,9 @@ def torch(op, inputs, compiled, device="cpu"):
         layer_norm = staticmethod(lambda x, scale, shift: F.layer_norm(x, scale.shape, scale, shift))
 
         @staticmethod
-        def attention(q, k, v):
+        def attention(q, k, v, causal=False):
             split = lambda t: t.unflatten(2, (HEADS, -1)).transpose(1, 2)
-            heads = F.scaled_dot_product_attention(split(q), split(k), split(v))
+            heads = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=causal)
             return heads.transpose(1, 2).flatten(2)
 
         @staticmethod
@@ -268,7 +393,7 @@ def torch(op, inputs, compiled, device="cpu"):
 
         return infer, lambda y: y.numpy(force=True)
 
-    y = torch.from_numpy(classes(len(x))).to(device)
+    y = torch.from_numpy(classes(inputs[0])).to(device)
     values = list(p.values())
     for value in values:
         value.requires_grad_()
@@ -289,8 +414,9 @@ def jax(op, inputs):
     import jax
     import jax.numpy as jnp
 
-    def conv(x, w, b, stride, padding):
-        y = jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2)
+    def conv(x, w, b, stride, padding, groups=1):
+        sides = [(padding, padding)] * 2
+        y = jax.lax.conv_general_dilated(x, w, (stride, stride), sides, feature_group_count=groups)
         return y if b is None else y + b[:, None, None]
 
     def max_pool(x, taps, stride, padding):
@@ -303,9 +429,13 @@ def jax(op, inputs):
         factor = scale * jax.lax.rsqrt(var + 1e-5)
         return x * factor[:, None, None] + (shift - mean * factor)[:, None, None]
 
-    def attention(q, k, v):
+    def attention(q, k, v, causal=False):
         split = lambda t: t.reshape(*t.shape[:2], HEADS, -1)
-        return jax.nn.dot_product_attention(split(q), split(k), split(v)).reshape(q.shape)
+        return jax.nn.dot_product_attention(split(q), split(k), split(v), is_causal=causal).reshape(q.shape)
+
+    def conv_up(x, w, b):
+        y = jnp.einsum("nchw,cdij->ndhiwj", x, w)
+        return y.reshape(*y.shape[:2], 2 * x.shape[2], 2 * x.shape[3]) + b[:, None, None]
 
     def lstm(x, input, hidden, input_bias, hidden_bias):
         def position(state, x):
@@ -324,6 +454,11 @@ def jax(op, inputs):
 
     for name, value in {
         "relu": jax.nn.relu,
+        "relu6": jax.nn.relu6,
+        "rows": lambda table, x: table[x],
+        "concat": lambda a, b: jnp.concatenate([a, b], 1),
+        "joined_positions": lambda x: x.reshape(-1, x.shape[2]),
+        "conv_up": conv_up,
         "linear": lambda x, w, b: x @ w.T + b,
         "add": jnp.add,
         "flatten": lambda x: x.reshape(len(x), -1),
@@ -347,7 +482,7 @@ def jax(op, inputs):
         run = jax.jit(lambda p, x: forward(Jax, p, x))
         return lambda: run(p, x).block_until_ready(), np.asarray
 
-    y = jnp.asarray(classes(len(x)))
+    y = jnp.asarray(classes(inputs[0]))
 
     def loss_of(p, x):
         logits = jax.nn.log_softmax(forward(Jax, p, x))
@@ -385,6 +520,7 @@ class _Onnx:
         return name
 
     relu = lambda self, x: self.node("Relu", x)
+    relu6 = lambda self, x: self.node("Clip", x, self.constant(np.float32(0)), self.constant(np.float32(6)))
     add = lambda self, a, b: self.node("Add", a, b)
     flatten = lambda self, x: self.node("Flatten", x, axis=1)
     gelu = lambda self, x: self.node("Gelu", x)
@@ -393,9 +529,9 @@ class _Onnx:
     def linear(self, x, w, b):
         return self.add(self.node("MatMul", x, self.constant(np.ascontiguousarray(w.T))), self.constant(b))
 
-    def conv(self, x, w, b, stride, padding):
+    def conv(self, x, w, b, stride, padding, groups=1):
         inputs = [x, self.constant(w)] + ([] if b is None else [self.constant(b)])
-        return self.node("Conv", *inputs, strides=[stride] * 2, pads=[padding] * 4)
+        return self.node("Conv", *inputs, strides=[stride] * 2, pads=[padding] * 4, group=groups)
 
     def max_pool(self, x, taps, stride, padding):
         return self.node("MaxPool", x, kernel_shape=[taps] * 2, strides=[stride] * 2, pads=[padding] * 4)

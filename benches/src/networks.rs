@@ -5,6 +5,7 @@
 use crate::cases::{Case, Limit};
 use crate::int8;
 use crate::resnet::ResNet18;
+use crate::zoo::{Gpt, MobileNet, UNet};
 use thalweg::context::ImplMode;
 use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
@@ -25,8 +26,8 @@ const LENET_PRODUCTS: f64 = 64.0
 /// Products of ResNet-18 on one image.
 const RESNET_PRODUCTS: f64 = 1.814e9;
 
-/// Products of its first convolution on one image.
-const STEM_PRODUCTS: f64 = 112.0 * 112.0 * 64.0 * 3.0 * 49.0;
+/// Products of MobileNetV2 on one image.
+const MOBILENET_PRODUCTS: f64 = 300.8e6;
 
 /// Products of six encoder layers on 128 positions.
 const ENCODER_PRODUCTS: f64 = 6.0 * 128.0 * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0);
@@ -50,7 +51,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         cases.push(step(
             "mlp_step_b128",
             net,
-            numbers(&[128, 784], cx),
+            (numbers(&[128, 784], cx), 128),
             products,
             cx,
         )?);
@@ -58,7 +59,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
     if wanted("lenet5_step_b64") {
         let shape = [64, 1, 28, 28];
         let x = numbers(&shape, cx);
-        cases.push(step("lenet5_step_b64", lenet(cx)?, x, LENET_PRODUCTS, cx)?);
+        cases.push(step("lenet5_step_b64", lenet(cx)?, (x, 64), LENET_PRODUCTS, cx)?);
     }
     let classes =
         |net: Sequential| -> Result<Sequential> { Ok(net.then(Flatten).then(Dense::new(64 * 128, 10, cx)?)) };
@@ -68,7 +69,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         cases.push(step(
             "encoder2_step_b8",
             net,
-            numbers(&[8, 64, 128], cx),
+            (numbers(&[8, 64, 128], cx), 8),
             products,
             cx,
         )?);
@@ -78,80 +79,9 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let words = Tensor::from_slice(&words, [8, 64], cx);
         let net = Sequential::new().then(Embedding::new(WORDS, 128, cx)?);
         let net = classes(encoder(net, 2, 128, cx)?)?;
-        cases.push(step("words_step_b8", net, words, products, cx)?);
+        cases.push(step("words_step_b8", net, (words, 8), products, cx)?);
     }
-    if wanted("resnet18_step_b8") {
-        let x = numbers(&[8, 3, 224, 224], cx);
-        // No gradient of the images.
-        let products = 8.0 * (3.0 * RESNET_PRODUCTS - STEM_PRODUCTS);
-        cases.push(step("resnet18_step_b8", ResNet18::new(cx)?, x, products, cx)?);
-    }
-    if wanted("encoder6_step_b8") {
-        let net = encoder(Sequential::new(), 6, 384, cx)?
-            .then(Pooled)
-            .then(Dense::new(384, 10, cx)?);
-        let x = numbers(&[8, 128, 384], cx);
-        cases.push(step(
-            "encoder6_step_b8",
-            net,
-            x,
-            8.0 * 3.0 * ENCODER_PRODUCTS,
-            cx,
-        )?);
-    }
-    if wanted("lstm_step_b32") {
-        let net = Sequential::new()
-            .then(Lstm::new(128, 256, cx)?)
-            .then(Pooled)
-            .then(Dense::new(256, 10, cx)?);
-        let products = 3.0 * 32.0 * 64.0 * 4.0 * 256.0 * (128.0 + 256.0);
-        cases.push(step(
-            "lstm_step_b32",
-            net,
-            numbers(&[32, 64, 128], cx),
-            products,
-            cx,
-        )?);
-    }
-    for batch in [1, 8] {
-        let name = format!("mobilenet_b{batch}");
-        if wanted(&name) {
-            let products = batch as f64 * 3.0e8;
-            cases.push(inference(
-                name,
-                crate::zoo::MobileNet::new(cx)?,
-                &[batch, 3, 224, 224],
-                products,
-                cx,
-            )?);
-        }
-    }
-    if wanted("mobilenet_step_b8") {
-        let x = numbers(&[8, 3, 224, 224], cx);
-        cases.push(step(
-            "mobilenet_step_b8",
-            crate::zoo::MobileNet::new(cx)?,
-            x,
-            8.0 * 3.0 * 3.0e8,
-            cx,
-        )?);
-    }
-    if wanted("gpt_step_b4") {
-        let words: Vec<i64> = (0..4 * 256).map(|at| at * 7919 % 8192).collect();
-        let words = Tensor::from_slice(&words, [4, 256], cx);
-        let products = 3.0 * 1024.0 * (4.0 * (12.0 * 384.0 * 384.0 + 2.0 * 128.0 * 384.0) + 384.0 * 8192.0);
-        cases.push(step(
-            "gpt_step_b4",
-            crate::zoo::Gpt::new(8192, 256, 384, 4, cx)?,
-            words,
-            products,
-            cx,
-        )?);
-    }
-    if wanted("unet_step_b4") {
-        let x = numbers(&[4, 3, 128, 128], cx);
-        cases.push(step("unet_step_b4", crate::zoo::UNet::new(cx)?, x, 1e9, cx)?);
-    }
+    cases.extend(large_steps(cx, &wanted)?);
     cases.extend(quantized(cx, &wanted)?);
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
@@ -176,12 +106,64 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
             let shape = [batch, 3, 224, 224];
             cases.push(inference(name, ResNet18::new(cx)?, &shape, products, cx)?);
         }
+        let name = format!("mobilenet_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * MOBILENET_PRODUCTS;
+            let net = MobileNet::new(cx)?;
+            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
+        }
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {
             let net = encoder(Sequential::new(), 6, 384, cx)?;
             let products = batch as f64 * ENCODER_PRODUCTS;
             cases.push(inference(name, net, &[batch, 128, 384], products, cx)?);
         }
+    }
+    Ok(cases)
+}
+
+/// Training steps that take a tenth of a second and more.
+fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let images = |batch, extent| numbers(&[batch, 3, extent, extent], cx);
+    // No gradient of the images.
+    let behind = |whole: f64, first: f64| 3.0 * whole - first;
+    if wanted("resnet18_step_b8") {
+        let products = 8.0 * behind(RESNET_PRODUCTS, 112.0 * 112.0 * 64.0 * 147.0);
+        let (net, data) = (ResNet18::new(cx)?, (images(8, 224), 8));
+        cases.push(step("resnet18_step_b8", net, data, products, cx)?);
+    }
+    if wanted("mobilenet_step_b8") {
+        let products = 8.0 * behind(MOBILENET_PRODUCTS, 112.0 * 112.0 * 32.0 * 27.0);
+        let (net, data) = (MobileNet::new(cx)?, (images(8, 224), 8));
+        cases.push(step("mobilenet_step_b8", net, data, products, cx)?);
+    }
+    if wanted("unet_step_b4") {
+        let products = 4.0 * behind(UNet::PRODUCTS, 128.0 * 128.0 * 32.0 * 27.0);
+        let (net, data) = (UNet::new(cx)?, (images(4, 128), 4));
+        cases.push(step("unet_step_b4", net, data, products, cx)?);
+    }
+    if wanted("encoder6_step_b8") {
+        let net = encoder(Sequential::new(), 6, 384, cx)?
+            .then(Pooled)
+            .then(Dense::new(384, 10, cx)?);
+        let data = (numbers(&[8, 128, 384], cx), 8);
+        cases.push(step("encoder6_step_b8", net, data, 24.0 * ENCODER_PRODUCTS, cx)?);
+    }
+    if wanted("lstm_step_b32") {
+        let net = Sequential::new()
+            .then(Lstm::new(128, 256, cx)?)
+            .then(Pooled)
+            .then(Dense::new(256, 10, cx)?);
+        let data = (numbers(&[32, 64, 128], cx), 32);
+        let products = 3.0 * 32.0 * 64.0 * 1024.0 * (128.0 + 256.0);
+        cases.push(step("lstm_step_b32", net, data, products, cx)?);
+    }
+    if wanted("gpt_step_b4") {
+        let words: Vec<i64> = (0..1024).map(|at| at * 7919 % Gpt::WORDS as i64).collect();
+        let data = (Tensor::from_slice(&words, [4, Gpt::POSITIONS], cx), words.len());
+        let products = 3.0 * 1024.0 * Gpt::PRODUCTS;
+        cases.push(step("gpt_step_b4", Gpt::new(cx)?, data, products, cx)?);
     }
     Ok(cases)
 }
@@ -266,15 +248,11 @@ fn encoder(net: Sequential, layers: usize, width: usize, cx: &Context) -> Result
     })
 }
 
-/// Forward, backward and an update by plain descent, on a batch of `x`.
-fn step<N>(name: &str, net: N, x: Tensor, products: f64, cx: &Context) -> Result<Case>
+/// Forward, backward and an update by plain descent, on a batch of `x` that makes so many rows of scores.
+fn step<N>(name: &str, net: N, (x, rows): (Tensor, usize), products: f64, cx: &Context) -> Result<Case>
 where
     N: Layer + Tree + Send + Sync + 'static,
 {
-    let rows = match x.dtype()?.is_float() || name == "words_step_b8" {
-        true => x.shape()?[0],
-        false => x.shape()?.iter().product(),
-    };
     let classes: Vec<i64> = (0..rows as i64).map(|row| row * 7 % 10).collect();
     let y = Tensor::from_slice(&classes, classes.len(), cx);
     let compiled = jit(|net: &N, data: &(Tensor, Tensor)| {

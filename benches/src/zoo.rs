@@ -1,5 +1,6 @@
 //! Networks of other kinds: depthwise convolutions, a decoder over words, an image to an image.
 
+use crate::networks::numbers;
 use thalweg::ops::{AttentionOptions, ConvOptions, ConvTransposeOptions, PoolOptions};
 use thalweg::{Context, Result, Tensor};
 use thalweg_nn::{
@@ -117,24 +118,30 @@ pub(crate) struct Gpt {
 }
 
 impl Gpt {
-    pub(crate) fn new(
-        words: usize,
-        positions: usize,
-        width: usize,
-        layers: usize,
-        cx: &Context,
-    ) -> Result<Gpt> {
+    pub(crate) const WORDS: usize = 8192;
+    pub(crate) const POSITIONS: usize = 256;
+    const WIDTH: usize = 384;
+    const LAYERS: usize = 4;
+    /// For one position.
+    pub(crate) const PRODUCTS: f64 = {
+        let width = Gpt::WIDTH as f64;
+        let layer = 12.0 * width * width + 2.0 * Gpt::POSITIONS as f64 * width;
+        Gpt::LAYERS as f64 * layer + width * Gpt::WORDS as f64
+    };
+
+    pub(crate) fn new(cx: &Context) -> Result<Gpt> {
+        let width = Gpt::WIDTH;
         let layer = || -> Result<TransformerEncoderLayer> {
             let mut layer = TransformerEncoderLayer::new(width, width / 64, 4 * width, cx)?;
             layer.pre_norm = true;
             Ok(layer)
         };
         Ok(Gpt {
-            words: Embedding::new(words, width, cx)?,
-            places: Parameter::new(crate::networks::numbers(&[positions, width], cx)),
-            layers: (0..layers).map(|_| layer()).collect::<Result<_>>()?,
+            words: Embedding::new(Gpt::WORDS, width, cx)?,
+            places: Parameter::new(numbers(&[Gpt::POSITIONS, width], cx)),
+            layers: (0..Gpt::LAYERS).map(|_| layer()).collect::<Result<_>>()?,
             norm: LayerNorm::new(&[width], cx)?,
-            scores: Dense::new(width, words, cx)?,
+            scores: Dense::new(width, Gpt::WORDS, cx)?,
         })
     }
 }
@@ -145,8 +152,7 @@ impl Layer for Gpt {
         let causal = AttentionOptions::new().causal(true);
         let x = self.layers.iter().fold(x, |x, layer| layer.encode(&x, causal));
         let y = self.scores.forward(&self.norm.forward(&x));
-        let extents = y.shape().map(|shape| shape.to_vec()).unwrap_or_default();
-        y.reshape([extents[0] * extents[1], extents[2]])
+        y.flatten_axes(0, 1)
     }
 }
 
@@ -161,6 +167,13 @@ pub(crate) struct UNet {
 }
 
 impl UNet {
+    /// For one image of 128 × 128.
+    pub(crate) const PRODUCTS: f64 = 16384.0 * 32.0 * (27.0 + 576.0)
+        + 4096.0 * 64.0 * (288.0 + 1152.0)
+        + 1024.0 * 128.0 * 576.0
+        + 4096.0 * 64.0 * 128.0
+        + 16384.0 * 32.0 * 64.0;
+
     pub(crate) fn new(cx: &Context) -> Result<UNet> {
         let plain = ConvOptions::new;
         let widths = [32, 64];
