@@ -134,7 +134,7 @@ fn conv(
         [side * side * all, channels, 1, side * all, all].map(|stride| stride as i64)
     };
     let last = direction == Direction::ForwardLast;
-    let x = if last && ci >= 16 {
+    let x = if last && groups * ci >= 16 {
         beside(ci, side)
     } else {
         dense(ci, side)

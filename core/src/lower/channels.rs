@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
                 }
                 let follows = self.last.contains_key(&user) || channels_last(&node.ty.shape).is_none();
                 uses.push(match &node.op {
-                    Op::Conv(_) if is_itself && is_wide(self.lowering, user) && node.inputs[1] != id => {
+                    Op::Conv(_) if is_itself && takes(self.lowering, user) && node.inputs[1] != id => {
                         Use::Takes
                     }
                     Op::Map(_) | Op::Cast(_) if is_itself && follows => Use::Takes,
@@ -147,21 +147,31 @@ fn channels_last(shape: &Shape) -> Option<Layout> {
     (!layout.is_contiguous()).then_some(layout)
 }
 
-/// Whether a node is a convolution of images, without groups, whose channels fill vectors, and of f32 or of bytes if the device computes
-/// these fastest with the channels last.
+/// Whether a node is a convolution of images, without groups or with one for each channel, whose channels fill vectors, and of f32 or of
+/// bytes if the device computes these fastest with the channels last.
 fn is_wide(lowering: &Lowering<'_>, id: NodeId) -> bool {
+    let node = lowering.graph.node(id);
+    matches!(node.op, Op::Conv(_)) && suits(lowering, id, node.ty.shape[1])
+}
+
+/// Whether it is one that reads channels that fill vectors: a narrow one too, but it writes its own channels first.
+fn takes(lowering: &Lowering<'_>, id: NodeId) -> bool {
+    let inputs = &lowering.graph.node(id).inputs;
+    is_wide(lowering, id) || suits(lowering, id, lowering.graph.shape(inputs[0])[1])
+}
+
+fn suits(lowering: &Lowering<'_>, id: NodeId, channels: usize) -> bool {
     let graph = lowering.graph;
     let node = graph.node(id);
     let Op::Conv(attributes) = &node.op else {
         return false;
     };
-    let channels = node.ty.shape[1];
     let dtypes = [node.inputs[0], node.inputs[1], id].map(|id| graph.dtype(id));
-    let suit = matches!(
-        dtypes,
-        [DType::F32, DType::F32, DType::F32] | [DType::U8, DType::I8, DType::I32]
-    );
-    attributes.groups == 1
+    let singles = [DType::F32, DType::F32, DType::F32];
+    let suit = matches!(dtypes, [DType::U8, DType::I8, DType::I32]) || dtypes == singles;
+    let [of_x, of_y] = [node.inputs[0], id].map(|id| graph.shape(id).get(1).copied());
+    let by_channel = [of_x, of_y] == [Some(attributes.groups); 2];
+    (attributes.groups == 1 || (by_channel && dtypes == singles))
         && node.ty.shape.len() == 4
         && channels >= LEAST
         && channels.is_multiple_of(STEP)

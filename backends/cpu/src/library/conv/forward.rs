@@ -11,6 +11,7 @@
 //! Every element of the result is one chain of additions: over blocks of channels, in each over taps, and for each of these over channels,
 //! whatever the layouts, blocks, tiles and threads are.
 
+mod beside;
 mod copies;
 mod deal;
 mod direct;
@@ -189,7 +190,12 @@ pub(super) unsafe fn run<T: Stored>(
     }
     if lines::suits(&sizes, job.pass) {
         // SAFETY: the caller's contract.
-        unsafe { lines::run(kernels, job, parallel, finish) };
+        unsafe {
+            match beside::suits(kernels, job) {
+                true => beside::run(kernels, job, parallel, finish),
+                false => lines::run(kernels, job, parallel, finish),
+            }
+        }
         return;
     }
     if let Some(form) = winograd::form(kernels, &sizes, job.pass) {

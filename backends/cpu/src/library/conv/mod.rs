@@ -1,5 +1,6 @@
 //! Convolution and its gradients.
 
+mod beside;
 mod bytes;
 mod code;
 mod forward;

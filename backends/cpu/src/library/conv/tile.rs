@@ -1,5 +1,6 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
+use super::beside::{self, BesideArgs, BesideFn};
 use super::lines::{self, Lines, LinesArgs};
 use super::steps::{PLACES, StepArgs, StepFn, steps};
 use crate::library::gemm::{Lanes, Vector};
@@ -163,6 +164,8 @@ pub(super) struct Tiles<S: 'static> {
     pub(super) put_beside: PutFn<S>,
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
+    /// Of channels side by side, each by itself.
+    pub(super) beside: BesideFn<S>,
 }
 
 /// Numbers that a kernel of the compiler spreads at once.
@@ -397,6 +400,11 @@ macro_rules! tiles {
                 unsafe { put_beside::<$vector>(&*std::ptr::from_ref(t).cast::<PutArgs<'_, Lane>>()) }
             }
             $(#[$feature])?
+            unsafe fn of_beside(t: &BesideArgs<$word>) {
+                // SAFETY: same contract; lanes have the size of words.
+                unsafe { beside::beside::<$vector>(&*std::ptr::from_ref(t).cast::<BesideArgs<Lane>>()) }
+            }
+            $(#[$feature])?
             unsafe extern "C" fn of_lines<V: Vector>(t: &LinesArgs<$word>) {
                 // SAFETY: same contract; lanes have the size of words.
                 unsafe { lines::lines::<V>(&*std::ptr::from_ref(t).cast::<LinesArgs<V::Lane>>()) }
@@ -413,6 +421,7 @@ macro_rules! tiles {
                 put: put_rows,
                 put_beside: put_rows_beside,
                 lines: [lines::<$narrow>(), lines::<$vector>()],
+                beside: of_beside,
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
                 rows: [
@@ -450,8 +459,8 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn, TapArgs, TapFn,
-        Tiles, Vector, dots, lines, outer, put, put_beside, steps, taps,
+        BesideArgs, DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn,
+        TapArgs, TapFn, Tiles, Vector, beside, dots, lines, outer, put, put_beside, steps, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 

@@ -5,7 +5,7 @@ use super::copies::Copies;
 use super::plan::{GRAIN, LEAST};
 use super::store::is_finite;
 use super::{Finished, Job, target_of};
-use crate::library::conv::geometry::{Block, Layout, Pass, blocks};
+use crate::library::conv::geometry::{AXES, Block, Layout, Pass, Tap, blocks};
 use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
 use crate::library::conv::operands::{Shared, Sizes};
 use crate::library::conv::planes::{self, SLACK};
@@ -133,7 +133,7 @@ pub(super) fn is_written<T: Stored>(kernels: &ConvKernels<T>, pass: &Pass) -> bo
 }
 
 /// Rows of taps that meet neighbouring lines of a plane.
-fn neighbours(pass: &Pass) -> usize {
+pub(super) fn neighbours(pass: &Pass) -> usize {
     let axis = &pass.axes[1];
     let taps = axis.taps.len();
     if axis.phases.len() == 1 && axis.span + 1 == taps && taps <= MOST_ROWS {
@@ -143,26 +143,33 @@ fn neighbours(pass: &Pass) -> usize {
     }
 }
 
+/// The taps of a channel in the order in which their products are added: columns of so many [`neighbours`], one after the other.
+pub(super) fn terms(pass: &Pass, rows: usize) -> impl Iterator<Item = [Tap; AXES]> {
+    let [a, b, c] = &pass.axes;
+    let mut lines = b.taps.clone();
+    lines.sort_by_key(|tap| (tap.phase, tap.shift));
+    let columns = (a.taps.iter()).flat_map(move |&i| {
+        let chunks: Vec<Vec<Tap>> = lines.chunks(rows).map(<[Tap]>::to_vec).collect();
+        chunks
+            .into_iter()
+            .flat_map(move |taps| c.taps.iter().map(move |&k| (i, taps.clone(), k)))
+    });
+    columns.flat_map(|(i, taps, k)| taps.into_iter().map(move |j| [i, j, k]))
+}
+
 /// [`neighbours`], the offset of each column of them for each channel, and the places of their weights. The order is that of the lines.
 fn columns<T>(job: &Job<'_, T>, layout: &Layout, each: usize) -> (usize, Vec<u32>, Vec<isize>) {
     let (pass, w) = (job.pass, &job.weights);
     let rows = neighbours(pass);
-    let [a, b, c] = &pass.axes;
-    let mut lines = b.taps.clone();
-    lines.sort_by_key(|tap| (tap.phase, tap.shift));
     let (mut offsets, mut weights) = (Vec::new(), Vec::new());
     for channel in 0..job.sizes.channels {
-        for &i in &a.taps {
-            for taps in lines.chunks(rows) {
-                for &k in &c.taps {
-                    offsets.push((channel * layout.channel() + layout.offset(pass, [i, taps[0], k])) as u32);
-                    for j in taps {
-                        let at = [i, *j, k].into_iter().zip(w.taps);
-                        let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-                        weights.push((channel * each) as isize * w.channel + at);
-                    }
-                }
+        for (term, taps) in terms(pass, rows).enumerate() {
+            if term % rows == 0 {
+                offsets.push((channel * layout.channel() + layout.offset(pass, taps)) as u32);
             }
+            let at = taps.into_iter().zip(w.taps);
+            let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
+            weights.push((channel * each) as isize * w.channel + at);
         }
     }
     (rows, offsets, weights)

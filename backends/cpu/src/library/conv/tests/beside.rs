@@ -1,9 +1,9 @@
 //! Operands and results whose channels are neighbours.
 
-use super::{Setup, Threads, bits, kernels, shapes, strides, ways};
+use super::{Setup, Threads, bits, kernels, shapes, strides, ways, window};
 use crate::library::conv::forward;
-use crate::library::conv::geometry::{AXES, Axis, Pass};
-use crate::library::conv::operands::{Gathered, Rows, Weights};
+use crate::library::conv::geometry::{AXES, Axis, Pass, Window};
+use crate::library::conv::operands::{Gathered, Rows, Sizes, Weights};
 use crate::library::conv::words::ConvKernels;
 use crate::parallel::{Parallel, Serial};
 
@@ -109,6 +109,88 @@ fn bits_do_not_depend_on_where_channels_lie() {
                         bits(&forward(&setup, kernels, last, parallel)) == expected,
                         "{way:?}, {last:?}, {sizes:?}, {windows:?}"
                     );
+                }
+            }
+        }
+    }
+}
+
+/// A group for each channel, and vectors of them: strides, taps apart, short lines, much padding, three axes, and taps without products.
+#[test]
+fn bits_of_channels_by_themselves() {
+    let sizes = |samples, groups| Sizes {
+        samples,
+        groups,
+        rows: 1,
+        channels: 1,
+    };
+    let flat = window(1, 1, 1, 1, 0);
+    let apart = |input, output| Window {
+        dilation: 2,
+        ..window(input, output, 3, 1, 2)
+    };
+    let shapes = [
+        (
+            sizes(2, 48),
+            [flat, window(17, 17, 3, 1, 1), window(19, 19, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 32),
+            [flat, window(15, 8, 3, 2, 1), window(14, 7, 3, 2, 1)],
+        ),
+        (
+            sizes(1, 80),
+            [flat, window(14, 14, 5, 1, 2), window(9, 9, 5, 1, 2)],
+        ),
+        (sizes(3, 16), [flat, window(7, 7, 7, 1, 3), window(3, 3, 3, 1, 1)]),
+        (sizes(1, 16), [flat, apart(11, 11), apart(12, 12)]),
+        (sizes(1, 16), [flat, window(2, 6, 3, 1, 3), window(1, 3, 3, 1, 2)]),
+        (
+            sizes(1, 64),
+            [
+                window(4, 4, 3, 1, 1),
+                window(6, 6, 3, 1, 1),
+                window(5, 5, 3, 1, 1),
+            ],
+        ),
+        (
+            sizes(1, 32),
+            [flat, window(64, 64, 3, 1, 1), window(70, 70, 3, 1, 1)],
+        ),
+    ];
+    for (sizes, windows) in shapes {
+        let mut setup = Setup::new(sizes, windows);
+        let uneven =
+            |values: &mut Vec<f32>| values.iter_mut().for_each(|value| *value = (*value * 1.7).sin());
+        uneven(&mut setup.x);
+        uneven(&mut setup.w);
+        for infinite in [false, true] {
+            if infinite {
+                setup.w[0] = f32::INFINITY;
+            }
+            for way in ways() {
+                let kernels = &kernels(way);
+                let of = |last, parallel: &dyn Parallel| {
+                    let made = forward(&setup, kernels, last, parallel);
+                    // Which of two values that are no numbers a sum keeps is open.
+                    made.into_iter()
+                        .map(|y| {
+                            if y.is_nan() {
+                                f32::NAN.to_bits()
+                            } else {
+                                y.to_bits()
+                            }
+                        })
+                        .collect::<Vec<u32>>()
+                };
+                let expected = of([false, false], &Serial);
+                for last in [[true, false], [false, true], [true, true]] {
+                    for parallel in [&Serial as &dyn Parallel, &Threads(3)] {
+                        assert!(
+                            of(last, parallel) == expected,
+                            "{way:?}, {last:?}, {sizes:?}, {windows:?}"
+                        );
+                    }
                 }
             }
         }
