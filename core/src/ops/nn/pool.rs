@@ -181,8 +181,9 @@ impl Geometry {
         let mut place = self.reduced(x, ReduceOp::ArgMax, least(dtype), tag);
         let taps: usize = self.size[..self.axes].iter().product();
         let mut rest = along(x, rank, rank - 1, taps, tag);
-        let (mut table, mut first) = (rest.clone() * 0, rest.narrow(-1, 0, 1) * 0);
-        let (mut start, mut stride, mut weight) = (first.clone(), 1, 1);
+        let zero = || Tensor::constant(Shape::of(&[1; 8][..rank]), DType::I64, 0);
+        let (mut table, mut first, mut start) = (zero(), zero(), zero());
+        let (mut stride, mut weight) = (1, 1);
         for axis in (0..self.axes).rev() {
             let (size, dilation, at) = (
                 self.size[axis] as i64,
@@ -191,10 +192,10 @@ impl Geometry {
             );
             let own =
                 along(x, rank, at, self.out[axis], tag) * self.step[axis] as i64 - self.low[axis] as i64;
-            table = table + rest.remainder(size) * (dilation * stride);
+            table += rest.remainder(size) * (dilation * stride);
             rest = rest.div_floor(size);
-            first = first + (dilation - 1 - own.minimum(0)).div_floor(dilation) * weight;
-            start = start + own * stride;
+            first += (dilation - 1 - own.minimum(0)).div_floor(dilation) * weight;
+            start += own * stride;
             weight *= size;
             stride *= self.input[at] as i64;
         }
