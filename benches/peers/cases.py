@@ -7,6 +7,7 @@ from typing import Callable
 import numpy as np
 
 import networks
+import zoo
 
 K, MU = 1.7, 0.3  # the constants of energy
 EPS = 1e-5  # of layer norm
@@ -218,7 +219,7 @@ CASES = {
         "gpt_step",
         (4, 256),
         3 * 1024 * (4 * (12 * 384**2 + 2 * 256 * 384) + 384 * 8192),
-        (_spread(networks.WORDS),),
+        (_spread(zoo.WORDS),),
     ),
     "unet_step_b4": _network("unet_step", (4, 3, 128, 128), 4 * (3 * UNET - 128**2 * 27 * 32)),
     **{f"mobilenet_b{b}": _network("mobilenet", (b, 3, 224, 224), b * MOBILENET) for b in (1, 8)},

@@ -3,10 +3,9 @@
 use super::math::{add, pad, placed_once, zeros};
 use crate::context::Context;
 use crate::graph::{Op, Type};
-use crate::ops::concat;
-use crate::tensor::Tensor;
 use crate::tensor::shape::{MAX_RANK, Shape};
 use crate::tensor::tag::OpTag;
+use crate::tensor::{Tensor, join};
 
 /// What one use of a tensor contributes to its gradient.
 pub(super) enum Contribution {
@@ -126,9 +125,5 @@ fn joined(row: &[Part], context: Option<&Context>) -> Tensor {
     if of[*axis] > at {
         pieces.push(gap(of[*axis] - at));
     }
-    concat(
-        &pieces.iter().collect::<Vec<&Tensor>>(),
-        *axis,
-        OpTag::new("gradient"),
-    )
+    join(pieces, *axis, OpTag::new("gradient"))
 }

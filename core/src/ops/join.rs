@@ -4,19 +4,15 @@ use super::axes::{axis_in, axis_of};
 use super::promotion::{cast, promote};
 use super::slice::narrowed;
 use crate::composite::composite;
-use crate::graph::Op;
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply};
+use crate::tensor::{Tensor, join};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
 
-/// Most operands of one op that joins: each of them is looked for among all of them when the op is compiled.
-const WIDEST: usize = 256;
-
 /// The tensors one after the other along a resolved axis; dtypes are promoted.
-pub(crate) fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
+fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
     let mut dtype = None;
     for tensor in tensors {
         let Ok(ty) = tensor.ty() else {
@@ -30,22 +26,8 @@ pub(crate) fn concat(tensors: &[&Tensor], axis: usize, tag: OpTag) -> Tensor {
     let Some(dtype) = dtype else {
         return Tensor::refused(tag, Refusal::new("no tensors"), &[]);
     };
-    let joined = |tensors: &[Tensor]| match tensors {
-        [only] => only.clone(),
-        _ => {
-            let axis = axis as u8;
-            apply(
-                Op::Concat { axis },
-                &tensors.iter().collect::<Vec<&Tensor>>(),
-                tag,
-            )
-        }
-    };
-    let mut cast: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype, tag)).collect();
-    while cast.len() > WIDEST {
-        cast = cast.chunks(WIDEST).map(joined).collect();
-    }
-    joined(&cast)
+    let cast: Vec<Tensor> = tensors.iter().map(|tensor| cast(tensor, dtype, tag)).collect();
+    join(cast, axis, tag)
 }
 
 /// The parts of `sizes` along `axis`, or what is wrong.

@@ -55,5 +55,4 @@ pub use slice::{At, ELLIPSIS, IntoIndex, NEW_AXIS, step};
 
 pub(crate) use crate::types::float_bits;
 pub(crate) use axes::{axis_in, axis_of};
-pub(crate) use join::concat;
 pub(crate) use promotion::{broadcast, brought, cast, elementwise, expanded, float_of};

@@ -20,6 +20,28 @@ pub(crate) fn apply_in(context: Option<&Context>, op: Op, inputs: &[&Tensor], ta
     apply_new(context, &op, inputs, tag)
 }
 
+/// Most operands of one op that joins: each of them is looked for among all of them when the op is compiled.
+const WIDEST: usize = 256;
+
+/// Tensors of one dtype, one after the other along an axis; there is at least one.
+pub(crate) fn join(mut tensors: Vec<Tensor>, axis: usize, tag: OpTag) -> Tensor {
+    let joined = |tensors: &[Tensor]| match tensors {
+        [only] => only.clone(),
+        _ => {
+            let axis = axis as u8;
+            apply(
+                Op::Concat { axis },
+                &tensors.iter().collect::<Vec<&Tensor>>(),
+                tag,
+            )
+        }
+    };
+    while tensors.len() > WIDEST {
+        tensors = tensors.chunks(WIDEST).map(joined).collect();
+    }
+    joined(&tensors)
+}
+
 /// [`apply_in`] of an op that may never have run.
 fn apply_new(context: Option<&Context>, op: &Op, inputs: &[&Tensor], tag: OpTag) -> Tensor {
     let tag = tag.within().of_primitive(op.name());

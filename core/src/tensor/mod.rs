@@ -16,4 +16,4 @@ pub use crate::value::Tensor;
 
 pub(crate) use crate::error::tag::hal_tag;
 pub(crate) use crate::value::{Constant, Repr, Shared, Storage, Value, lazy};
-pub(crate) use apply::{apply, apply_in, common_context, index_like};
+pub(crate) use apply::{apply, apply_in, common_context, index_like, join};
