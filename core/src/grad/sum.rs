@@ -25,17 +25,21 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The part that `op`, of a tensor of shape `of`, took, if it is a range along one axis.
-    pub(super) fn of(op: &Op, of: Shape, gradient: &Tensor) -> Option<Part> {
+    /// The part that `op`, of a tensor of shape `of`, took, if it is a range along one axis; `gradient` gives that of its elements.
+    pub(super) fn of(op: &Op, of: Shape, gradient: impl FnOnce() -> Tensor) -> Option<Part> {
         let Op::Slice { start, step, shape } = op else {
             return None;
         };
-        gradient.ty().ok()?;
         let mut cut = (0..of.len()).filter(|&axis| shape[axis] != of[axis]);
         let axis = cut.next().filter(|_| cut.next().is_none())?;
         let forward = (0..of.len()).all(|axis| shape[axis] == 1 || step[axis] == 1);
-        (forward && shape.elements() > 0).then(|| Part {
-            gradient: gradient.clone(),
+        if !forward || shape.elements() == 0 {
+            return None;
+        }
+        let gradient = gradient();
+        gradient.ty().ok()?;
+        Some(Part {
+            gradient,
             axis,
             start: start[axis],
             end: start[axis] + shape[axis],
@@ -57,26 +61,29 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    pub(super) fn add(&mut self, contribution: Contribution) {
+    /// Adds to the gradient of what `tag` made.
+    pub(super) fn add(&mut self, contribution: Contribution, tag: OpTag) {
         match contribution {
-            Contribution::Whole(gradient) => self.add_whole(gradient),
+            Contribution::Whole(gradient) => self.add_whole(gradient, tag),
             Contribution::Part(part) => match self.parts.iter_mut().find(|known| known.is_beside(&part)) {
-                Some(known) => known.gradient = add(&known.gradient, &part.gradient),
+                Some(known) => {
+                    known.gradient = tag.gradient().scope(|| add(&known.gradient, &part.gradient));
+                }
                 None => self.parts.push(part),
             },
         }
     }
 
-    fn add_whole(&mut self, gradient: Tensor) {
+    fn add_whole(&mut self, gradient: Tensor, tag: OpTag) {
         self.whole = Some(match self.whole.take() {
-            Some(known) => add(&known, &gradient),
+            Some(known) => tag.gradient().scope(|| add(&known, &gradient)),
             None => gradient,
         });
     }
 
     /// The sum; `None` is 0. Parts that do not overlap are written side by side, once: a sum of tensors of the whole shape for each
     /// would cost their number times the elements.
-    pub(super) fn total(mut self, context: Option<&Context>) -> Option<Tensor> {
+    pub(super) fn total(mut self, context: Option<&Context>, tag: OpTag) -> Option<Tensor> {
         let mut parts = std::mem::take(&mut self.parts);
         parts.sort_by_key(|part| (part.axis, part.start));
         let mut rows: Vec<Vec<Part>> = Vec::new();
@@ -90,7 +97,8 @@ impl Sum {
             }
         }
         for row in rows {
-            self.add_whole(joined(&row, context));
+            let gradient = tag.gradient().scope(|| joined(&row, context));
+            self.add_whole(gradient, tag);
         }
         self.whole
     }

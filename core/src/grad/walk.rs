@@ -26,8 +26,8 @@ impl Pending {
     /// The gradients, when all is contributed.
     fn found(self, context: Option<&Context>) -> Found {
         let Pending { history, sums } = self;
-        let total = |sum: Sum| sum.total(context);
-        let gradients = (history.tag.gradient()).scope(|| sums.into_iter().map(total).collect());
+        let total = |sum: Sum| sum.total(context, history.tag);
+        let gradients = sums.into_iter().map(total).collect();
         Found { history, gradients }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn contribute(
     if sums.len() <= at {
         sums.resize_with(at + 1, Sum::default);
     }
-    history.tag.gradient().scope(|| sums[at].add(contribution));
+    sums[at].add(contribution, history.tag);
 }
 
 /// The gradients of the histories where the walk ends. A history is visited once, after all that were made later, so all
@@ -141,7 +141,7 @@ fn pull(found: &Found, extent: &Extent<'_>) -> Pulled {
         Origin::Op { op, inputs, output } => {
             let passed = passed(history, inputs, output, extent.level);
             if let [edge] = inputs.as_ref()
-                && let Some(part) = Part::of(op, passed.ty(0).shape, &place(gradient))
+                && let Some(part) = Part::of(op, passed.ty(0).shape, || tag.scope(|| place(gradient)))
             {
                 let edge = edge.history.as_ref();
                 return edge

@@ -19,7 +19,8 @@ const CASES: &str = "add_1,add_1e7,gelu_1e7,softmax_1024x1024,layernorm_4096x768
                      matmul_bf16_1024,matmul_i8_1024,matmul_u8_i8_1024,\
                      conv_8x64x56_3x3,conv_8x3x224_7x7_s2,conv_depthwise_8x128x28,maxpool_8x64x112,\
                      attention_12x512,attention_causal_8x2048,attention_decode_32x2048,energy_1e8,energy_chunked,\
-                     mlp_step_b128,lenet5_step_b64,resnet18_b1,resnet18_b8,encoder6_b1,encoder6_b8";
+                     mlp_step_b128,lenet5_step_b64,resnet18_b1,resnet18_b8,encoder6_b1,encoder6_b8,mobilenet_b1,mobilenet_b8,\
+                     resnet18_step_b8,mobilenet_step_b8,unet_step_b4,encoder6_step_b8,gpt_step_b4,lstm_step_b32";
 
 /// What is measured.
 #[derive(Args)]

@@ -15,7 +15,7 @@ use crate::parallel::Parallel;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Most taps.
+/// Taps that stand on the stack.
 const MOST: usize = 64;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
@@ -33,7 +33,6 @@ pub(super) fn suits<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>) -> bo
         && (sizes.channels, sizes.rows) == (1, 1)
         && sizes.groups.is_multiple_of(CHANNELS)
         && (job.gathered.group, job.target.group) == (1, 1)
-        && pass.taps() <= MOST
         && (rows == 1 || outside < rows)
 }
 

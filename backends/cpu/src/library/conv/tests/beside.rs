@@ -142,6 +142,7 @@ fn bits_of_channels_by_themselves() {
             sizes(1, 80),
             [flat, window(14, 14, 5, 1, 2), window(9, 9, 5, 1, 2)],
         ),
+        (sizes(1, 16), [flat, window(8, 8, 9, 1, 4), window(9, 5, 9, 2, 4)]),
         (sizes(3, 16), [flat, window(7, 7, 7, 1, 3), window(3, 3, 3, 1, 1)]),
         (sizes(1, 16), [flat, apart(11, 11), apart(12, 12)]),
         (sizes(1, 16), [flat, window(2, 6, 3, 1, 3), window(1, 3, 3, 1, 2)]),
