@@ -358,7 +358,7 @@ impl Selector<'_> {
     /// An index is not affine: a finer space, or one more buffer.
     fn unblock(&mut self, id: NodeId) -> Result<(), Restart> {
         let reshape = self.blocked.get(&id).copied();
-        let apart = reshape.is_some_and(|reshape| self.is_apart(reshape));
+        let apart = reshape.is_some_and(|reshape| reshape != self.result.root && self.is_apart(reshape));
         if let Some(split) = self.split
             && split.axis < self.result.root_axes
             && self.result.root_axes < MAX_RANK
