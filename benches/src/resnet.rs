@@ -28,9 +28,15 @@ pub(crate) struct Normed {
 }
 
 impl Normed {
-    fn new(inputs: usize, outputs: usize, taps: usize, stride: usize, cx: &Context) -> Result<Normed> {
-        let options = ConvOptions::new().stride(stride).padding(taps / 2);
-        let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options, cx)?;
+    /// With padding by half the taps.
+    pub(crate) fn new(
+        inputs: usize,
+        outputs: usize,
+        taps: usize,
+        options: ConvOptions,
+        cx: &Context,
+    ) -> Result<Normed> {
+        let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options.padding(taps / 2), cx)?;
         conv.bias = None;
         let norm = BatchNorm::new(outputs, cx)?;
         Ok(Normed { conv, norm })
@@ -45,16 +51,17 @@ impl Layer for Normed {
 
 impl ResNet18 {
     pub(crate) fn new(cx: &Context) -> Result<ResNet18> {
-        let stem = Normed::new(3, 64, 7, 2, cx)?;
+        let every = |stride: usize| ConvOptions::new().stride(stride);
+        let stem = Normed::new(3, 64, 7, every(2), cx)?;
         let mut blocks = Vec::new();
         let mut inputs = 64;
         for (outputs, stride) in [(64, 1), (128, 2), (256, 2), (512, 2)] {
             for stride in [stride, 1] {
                 blocks.push(Block {
-                    first: Normed::new(inputs, outputs, 3, stride, cx)?,
-                    second: Normed::new(outputs, outputs, 3, 1, cx)?,
+                    first: Normed::new(inputs, outputs, 3, every(stride), cx)?,
+                    second: Normed::new(outputs, outputs, 3, every(1), cx)?,
                     projection: (inputs != outputs)
-                        .then(|| Normed::new(inputs, outputs, 1, stride, cx))
+                        .then(|| Normed::new(inputs, outputs, 1, every(stride), cx))
                         .transpose()?,
                 });
                 inputs = outputs;

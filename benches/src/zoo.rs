@@ -1,32 +1,13 @@
 //! Networks of other kinds: depthwise convolutions, a decoder over words, an image to an image.
 
 use crate::networks::numbers;
+use crate::resnet::Normed;
 use thalweg::ops::{AttentionOptions, ConvOptions, ConvTransposeOptions, PoolOptions};
 use thalweg::{Context, Result, Tensor};
 use thalweg_nn::{
-    BatchNorm, Conv2d, ConvTranspose2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, LayerNorm, Module,
-    Parameter, TransformerEncoderLayer,
+    ConvTranspose2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, LayerNorm, Module, Parameter,
+    TransformerEncoderLayer,
 };
-
-/// A convolution without a bias, and what normalises it.
-#[derive(Clone, Debug, Module)]
-struct Normed {
-    conv: Conv2d,
-    norm: BatchNorm,
-}
-
-fn normed(inputs: usize, outputs: usize, taps: usize, options: ConvOptions, cx: &Context) -> Result<Normed> {
-    let mut conv = Conv2d::new(inputs, outputs, [taps, taps], options.padding(taps / 2), cx)?;
-    conv.bias = None;
-    let norm = BatchNorm::new(outputs, cx)?;
-    Ok(Normed { conv, norm })
-}
-
-impl Layer for Normed {
-    fn forward(&self, x: &Tensor) -> Tensor {
-        self.norm.forward(&self.conv.forward(x))
-    }
-}
 
 /// MobileNetV2 (Sandler et al., CVPR 2018) for 224 × 224 images and 1000 classes.
 #[derive(Clone, Debug, Module)]
@@ -53,7 +34,7 @@ fn relu6(x: &Tensor) -> Tensor {
 impl MobileNet {
     pub(crate) fn new(cx: &Context) -> Result<MobileNet> {
         let plain = ConvOptions::new;
-        let stem = normed(3, 32, 3, plain().stride(2), cx)?;
+        let stem = Normed::new(3, 32, 3, plain().stride(2), cx)?;
         let mut blocks = Vec::new();
         let mut inputs = 32;
         for (ratio, outputs, count, stride) in [
@@ -68,17 +49,17 @@ impl MobileNet {
             for at in 0..count {
                 let stride = if at == 0 { stride } else { 1 };
                 let hidden = inputs * ratio;
-                let wide = (ratio > 1).then(|| normed(inputs, hidden, 1, plain(), cx));
+                let wide = (ratio > 1).then(|| Normed::new(inputs, hidden, 1, plain(), cx));
                 blocks.push(Inverted {
                     wide: wide.transpose()?,
-                    channels: normed(hidden, hidden, 3, plain().stride(stride).groups(hidden), cx)?,
-                    narrow: normed(hidden, outputs, 1, plain(), cx)?,
+                    channels: Normed::new(hidden, hidden, 3, plain().stride(stride).groups(hidden), cx)?,
+                    narrow: Normed::new(hidden, outputs, 1, plain(), cx)?,
                     residual: stride == 1 && inputs == outputs,
                 });
                 inputs = outputs;
             }
         }
-        let last = normed(inputs, 1280, 1, plain(), cx)?;
+        let last = Normed::new(inputs, 1280, 1, plain(), cx)?;
         let classes = Dense::new(1280, 1000, cx)?;
         Ok(MobileNet {
             stem,
@@ -181,10 +162,16 @@ impl UNet {
             ConvTranspose2d::new(inputs, outputs, [2, 2], ConvTransposeOptions::new().stride(2), cx)
         };
         Ok(UNet {
-            down: vec![normed(3, 32, 3, plain(), cx)?, normed(32, 64, 3, plain(), cx)?],
-            bottom: normed(64, 128, 3, plain(), cx)?,
+            down: vec![
+                Normed::new(3, 32, 3, plain(), cx)?,
+                Normed::new(32, 64, 3, plain(), cx)?,
+            ],
+            bottom: Normed::new(64, 128, 3, plain(), cx)?,
             up: vec![up(128, widths[1])?, up(64, widths[0])?],
-            joined: vec![normed(128, 64, 3, plain(), cx)?, normed(64, 32, 3, plain(), cx)?],
+            joined: vec![
+                Normed::new(128, 64, 3, plain(), cx)?,
+                Normed::new(64, 32, 3, plain(), cx)?,
+            ],
             classes: Dense::new(32, 10, cx)?,
         })
     }

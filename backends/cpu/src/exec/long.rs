@@ -159,6 +159,17 @@ impl Long {
     }
 }
 
+/// Elements `range` of a row, of which `start` is the first.
+fn stretch_of<'a>(launch: &'a Launch<'_>, start: &'a [u64; MAX_AXES], range: &Range<u64>) -> Shape<'a> {
+    Shape {
+        isa: launch.plan.isa,
+        space: &launch.lanes,
+        start,
+        n: (range.end - range.start) as usize,
+        tile: None,
+    }
+}
+
 impl Frame<'_> {
     /// Where a parameter's elements of the present segment stand in scratch.
     fn joined_at(&self, param: usize) -> *mut u8 {
@@ -349,6 +360,8 @@ impl Stretch {
     fn join(&self, frame: &mut Frame<'_>, range: &Range<u64>) {
         let launch = frame.launch;
         let of = (frame.row, range.start);
+        let start = launch.lanes.index(range.start);
+        let shape = stretch_of(launch, &start, range);
         for (p, written) in self.apart(launch) {
             let size = usize::from(launch.sizes[p]);
             let number = frame.joined.iter().position(|joined| joined.param == p);
@@ -364,14 +377,6 @@ impl Stretch {
             if frame.joined[number].of == of || written {
                 continue;
             }
-            let (start, n) = (launch.lanes.index(range.start), range.end - range.start);
-            let shape = Shape {
-                isa: frame.plan.isa,
-                space: &launch.lanes,
-                start: &start,
-                n: n as usize,
-                tile: None,
-            };
             let from = frame.element_at(p, launch.lanes.offset(p, &start));
             // SAFETY: the caller of the launch vouches for the elements; the scratch was sized for a segment.
             unsafe { shape.gather(size, frame.joined[number].start(number), from, p) };
@@ -382,15 +387,9 @@ impl Stretch {
     /// Takes what was written to scratch to its places.
     fn part(&self, frame: &Frame<'_>, range: &Range<u64>) {
         let launch = frame.launch;
+        let start = launch.lanes.index(range.start);
+        let shape = stretch_of(launch, &start, range);
         for (p, _) in self.apart(launch).filter(|&(_, written)| written) {
-            let (start, n) = (launch.lanes.index(range.start), range.end - range.start);
-            let shape = Shape {
-                isa: frame.plan.isa,
-                space: &launch.lanes,
-                start: &start,
-                n: n as usize,
-                tile: None,
-            };
             let to = frame.element_at(p, launch.lanes.offset(p, &start));
             let size = usize::from(launch.sizes[p]);
             // SAFETY: as in `join`.

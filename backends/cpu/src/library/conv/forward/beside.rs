@@ -57,7 +57,7 @@ pub(super) unsafe fn run<T: Stored>(
     let (pass, w) = (job.pass, &job.weights);
     let (samples, channels) = (job.sizes.samples, job.sizes.groups);
     let rows = neighbours(pass);
-    let taps: Vec<[Tap; AXES]> = terms(pass, rows).collect();
+    let taps = terms(pass, rows);
     let scratch = Scratch::take(taps.len() * channels * size_of::<T::Acc>());
     let packed: *mut T::Acc = scratch.start().cast();
     let mut finite = true;

@@ -144,26 +144,29 @@ pub(super) fn neighbours(pass: &Pass) -> usize {
 }
 
 /// The taps of a channel in the order in which their products are added: columns of so many [`neighbours`], one after the other.
-pub(super) fn terms(pass: &Pass, rows: usize) -> impl Iterator<Item = [Tap; AXES]> {
+pub(super) fn terms(pass: &Pass, rows: usize) -> Vec<[Tap; AXES]> {
     let [a, b, c] = &pass.axes;
     let mut lines = b.taps.clone();
     lines.sort_by_key(|tap| (tap.phase, tap.shift));
-    let columns = (a.taps.iter()).flat_map(move |&i| {
-        let chunks: Vec<Vec<Tap>> = lines.chunks(rows).map(<[Tap]>::to_vec).collect();
-        chunks
-            .into_iter()
-            .flat_map(move |taps| c.taps.iter().map(move |&k| (i, taps.clone(), k)))
-    });
-    columns.flat_map(|(i, taps, k)| taps.into_iter().map(move |j| [i, j, k]))
+    let mut terms = Vec::with_capacity(pass.taps());
+    for &i in &a.taps {
+        for column in lines.chunks(rows) {
+            for &k in &c.taps {
+                terms.extend(column.iter().map(|&j| [i, j, k]));
+            }
+        }
+    }
+    terms
 }
 
 /// [`neighbours`], the offset of each column of them for each channel, and the places of their weights. The order is that of the lines.
 fn columns<T>(job: &Job<'_, T>, layout: &Layout, each: usize) -> (usize, Vec<u32>, Vec<isize>) {
     let (pass, w) = (job.pass, &job.weights);
     let rows = neighbours(pass);
+    let terms = terms(pass, rows);
     let (mut offsets, mut weights) = (Vec::new(), Vec::new());
     for channel in 0..job.sizes.channels {
-        for (term, taps) in terms(pass, rows).enumerate() {
+        for (term, &taps) in terms.iter().enumerate() {
             if term % rows == 0 {
                 offsets.push((channel * layout.channel() + layout.offset(pass, taps)) as u32);
             }
