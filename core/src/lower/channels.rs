@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
 /// Least channels of a convolution's result, and what divides their number.
-const LEAST: usize = 32;
-const STEP: usize = 16;
+const LEAST: usize = 16;
+const STEP: usize = 8;
 
 /// What a use of a value says about where its channels should be.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,69 @@
-//! Micro-kernel on channels that lie side by side, each convolved by itself.
+//! Micro-kernels on channels that lie side by side, each convolved by itself.
 
+use super::code::beside as code;
+use crate::isa::Isa;
 use crate::library::gemm::Vector;
+use crate::library::gemm::code::Sum;
+
+/// The kernels of one accumulator type on one instruction set.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<S: 'static> {
+    /// Channels of a register.
+    pub(super) lanes: usize,
+    /// For any window.
+    pub(super) compiled: BesideFn<S>,
+    /// Sums and instruction set of machine code, if there is any.
+    pub(super) code: Option<(Sum, Isa)>,
+}
+
+impl<S> Beside<S> {
+    /// The kernels that share what neighbouring positions load, if there are any for the window.
+    pub(super) fn strips(&self, window: Window) -> Option<Strips<S>> {
+        code::strips(self.code?, window)
+    }
+}
+
+/// Taps whose columns and rows meet neighbouring elements.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// Elements from a position to the next one of its line.
+    pub(super) step: usize,
+    /// Whether sums run along rows, one after the other, and not along columns.
+    pub(super) by_rows: bool,
+}
+
+/// The greatest windows with machine code.
+pub(super) const MOST_COLUMNS: usize = 5;
+pub(super) const MOST_ROWS: usize = 5;
+pub(super) const MOST_STEP: usize = 2;
+/// Most positions of a strip.
+pub(super) const STRIP: usize = 8;
+
+/// `out[p, c] = sum over columns k and rows r in use of weights[k, r, c] * table[p * step + k, r][c]`, for strips of positions and what
+/// they meet at equal distances. Distances are in bytes.
+#[repr(C)]
+pub(super) struct StripArgs<S> {
+    /// For each column of elements that positions of the first strip meet, one for each row in use: its first channel.
+    pub(super) table: *const *const S,
+    /// From those of the first row in use on: for each register of channels, of which the last one ends with the last channel, the window in
+    /// the order of the sums.
+    pub(super) weights: *const S,
+    pub(super) out: *mut S,
+    pub(super) out_step: isize,
+    /// All channels, which fill at least a register.
+    pub(super) channels: usize,
+    /// At least one.
+    pub(super) strips: usize,
+    pub(super) next: isize,
+    pub(super) next_out: isize,
+}
+
+pub(super) type StripFn<S> = unsafe extern "C" fn(&StripArgs<S>);
+
+/// For `index + 1` rows in use, and in these for `index + 1` positions of a strip.
+pub(super) type Strips<S> = &'static [[StripFn<S>; STRIP]];
 
 /// `out[p * out_position + c] = sum over l of weights[l * channels + c] * table[p * entries + l][p * step + c]`.
 #[repr(C)]
@@ -13,7 +76,7 @@ pub(super) struct BesideArgs<S> {
     pub(super) positions: usize,
     pub(super) terms: usize,
     pub(super) weights: *const S,
-    /// A multiple of [`CHANNELS`].
+    /// At least [`CHANNELS`].
     pub(super) channels: usize,
     pub(super) out: *mut S,
     pub(super) out_position: isize,
@@ -33,7 +96,7 @@ const REGISTERS: usize = 2;
 #[inline(always)]
 pub(super) unsafe fn beside<V: Vector>(t: &BesideArgs<V::Lane>) {
     let mut first = 0;
-    // SAFETY: the caller's contract. The last positions may be computed twice, with the same bits.
+    // SAFETY: the caller's contract. The last positions and channels may be computed twice, with the same bits.
     unsafe {
         while first < t.positions {
             if t.positions < POSITIONS {
@@ -57,7 +120,7 @@ unsafe fn some<V: Vector, const P: usize>(t: &BesideArgs<V::Lane>, first: usize)
             channel += REGISTERS * V::LANES;
         }
         while channel < t.channels {
-            block::<V, P, 1>(t, first, channel);
+            block::<V, P, 1>(t, first, channel.min(t.channels - V::LANES));
             channel += V::LANES;
         }
     }

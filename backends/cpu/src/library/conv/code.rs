@@ -1,9 +1,11 @@
 //! The tiles of convolutions as machine code, written once for a process, kind of sums and instruction set.
 
+pub(super) mod beside;
 pub(super) mod lines;
 mod outer;
 mod steps;
 
+use super::beside::Beside;
 use super::lines::Lines;
 use super::steps::StepFn;
 use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterFn, TapArgs, TapFn, Tiles};
@@ -104,6 +106,10 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
                 let functions = std::mem::transmute::<&'static [Entry], &'static [OuterFn<S>]>(entries);
                 (lanes, lines, functions)
             }),
+            beside: Beside {
+                code: Some((sum, isa)),
+                ..compiled.beside
+            },
             lines: compiled.lines.map(|lines| Lines {
                 code: Some((sum, isa)),
                 ..lines

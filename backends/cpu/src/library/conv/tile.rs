@@ -1,6 +1,6 @@
 //! Micro-kernels on planes: sums over taps for a tile of the result, and dot products along planes.
 
-use super::beside::{self, BesideArgs, BesideFn};
+use super::beside::{self, Beside, BesideArgs};
 use super::lines::{self, Lines, LinesArgs};
 use super::steps::{PLACES, StepArgs, StepFn, steps};
 use crate::library::gemm::{Lanes, Vector};
@@ -165,7 +165,7 @@ pub(super) struct Tiles<S: 'static> {
     /// Kernels of one channel with narrow and with wide registers.
     pub(super) lines: [Lines<S>; 2],
     /// Of channels side by side, each by itself.
-    pub(super) beside: BesideFn<S>,
+    pub(super) beside: Beside<S>,
 }
 
 /// Numbers that a kernel of the compiler spreads at once.
@@ -263,11 +263,15 @@ unsafe fn put_beside<V: Vector>(t: &PutArgs<'_, V::Lane>) {
             unsafe {
                 let src = t.tile.add((run.column + i) * t.width);
                 let dst = t.dst.offset(run.at + i as isize * t.dst_row);
-                let whole = t.rows / V::LANES * V::LANES;
-                for k in (0..whole).step_by(V::LANES) {
+                let last = t.rows.saturating_sub(V::LANES);
+                for k in (0..t.rows / V::LANES * V::LANES).step_by(V::LANES) {
                     V::load(src.add(k)).store(dst.add(k));
                 }
-                for k in whole..t.rows {
+                if t.rows > V::LANES {
+                    V::load(src.add(last)).store(dst.add(last));
+                    continue;
+                }
+                for k in t.rows / V::LANES * V::LANES..t.rows {
                     dst.add(k).write(*src.add(k));
                 }
             }
@@ -421,7 +425,11 @@ macro_rules! tiles {
                 put: put_rows,
                 put_beside: put_rows_beside,
                 lines: [lines::<$narrow>(), lines::<$vector>()],
-                beside: of_beside,
+                beside: Beside {
+                    lanes: LANES,
+                    compiled: of_beside,
+                    code: None,
+                },
                 wide: (LANES * 4, &[tap::<4, false> as TapFn<$word>; $wide]),
                 high: (LANES * 2, &[tap::<2, false> as TapFn<$word>; $high]),
                 rows: [
@@ -459,7 +467,7 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        BesideArgs, DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn,
+        Beside, BesideArgs, DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn,
         TapArgs, TapFn, Tiles, Vector, beside, dots, lines, outer, put, put_beside, steps, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};

@@ -1,24 +1,29 @@
 //! Channels that lie side by side, each convolved by itself: registers run along the channels of a position, and a tap outside of the
 //! operand meets zeros. Sums are added in the order of `lines.rs`, which takes the other layouts, so the bits are the same.
 
+mod strips;
+
 use super::lines::{neighbours, terms};
 use super::plan::GRAIN;
 use super::store::is_finite;
-use super::{Finished, Job, target_of};
+use super::{Finished, Job, target_of, weights};
 use crate::library::conv::beside::{BesideArgs, CHANNELS};
 use crate::library::conv::geometry::{AXES, Block, Layout, Pass, Tap};
-use crate::library::conv::operands::Shared;
+use crate::library::conv::operands::{Shared, Weights};
 use crate::library::conv::planes;
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::{Scratch, Stored};
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
 use std::ops::Range;
+use strips::Sliding;
 
 /// Taps that stand on the stack.
 const MOST: usize = 64;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
+/// Accumulators that packing writes past its end.
+const SLACK: usize = 16;
 
 /// Whether a launch of which `lines.rs` takes other layouts is taken.
 pub(super) fn suits<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>) -> bool {
@@ -31,17 +36,19 @@ pub(super) fn suits<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>) -> bo
     T::DIRECT
         && kernels.bytes.is_none()
         && (sizes.channels, sizes.rows) == (1, 1)
-        && sizes.groups.is_multiple_of(CHANNELS)
+        && sizes.groups >= CHANNELS
         && (job.gathered.group, job.target.group) == (1, 1)
         && (rows == 1 || outside < rows)
 }
 
-struct Plan {
+struct Plan<S: 'static> {
     layout: Layout,
     pieces: usize,
     taps: Vec<[Tap; AXES]>,
     /// Whether lines of the padding are left out.
     skips: bool,
+    /// Kernels that share what neighbours load.
+    sliding: Option<Sliding<S>>,
 }
 
 /// As [`super::run`].
@@ -54,25 +61,41 @@ pub(super) unsafe fn run<T: Stored>(
     parallel: &dyn Parallel,
     finish: Option<&(dyn Fn(&Finished) + Sync)>,
 ) {
-    let (pass, w) = (job.pass, &job.weights);
+    let pass = job.pass;
     let (samples, channels) = (job.sizes.samples, job.sizes.groups);
     let rows = neighbours(pass);
     let taps = terms(pass, rows);
-    let scratch = Scratch::take(taps.len() * channels * size_of::<T::Acc>());
-    let packed: *mut T::Acc = scratch.start().cast();
+    let sliding = Sliding::new(kernels, pass, rows);
+    let lanes = kernels.tiles.beside.lanes;
+    // Taps as they lie, and behind them in their order, of all channels or of some after the others.
+    let (lying, registers) = (taps.len() * channels + SLACK, channels.div_ceil(lanes));
+    let len = lying + taps.len() * registers * lanes;
+    let scratch = Scratch::take(len * size_of::<T::Acc>());
+    let lie: *mut T::Acc = scratch.start().cast();
+    let packed = lie.wrapping_add(lying);
+    let w = Weights {
+        row: job.weights.group,
+        group: 0,
+        ..job.weights
+    };
     let mut finite = true;
-    for (term, taps) in taps.iter().enumerate() {
-        let at: isize = taps
-            .iter()
-            .zip(w.taps)
-            .map(|(tap, step)| tap.index as isize * step)
-            .sum();
-        for channel in 0..channels {
-            // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
-            unsafe {
-                let to = packed.add(term * channels + channel);
-                (kernels.widen)(to, w.ptr.offset(at + channel as isize * w.group));
-                finite &= is_finite(&*to);
+    // SAFETY: the weights are the caller's; the scratch memory has room for all of them twice.
+    unsafe {
+        weights::pack(kernels, (&w, pass), 0, (0..channels, channels), 0..1, lie);
+        for (term, wanted) in taps.iter().enumerate() {
+            let from = lie.add(lies(pass, wanted) * channels);
+            for channel in 0..channels {
+                finite &= is_finite(&*from.add(channel));
+            }
+            if sliding.is_none() {
+                let to = packed.add(term * channels);
+                to.copy_from_nonoverlapping(from, channels);
+                continue;
+            }
+            for register in 0..registers {
+                let first = (register * lanes).min(channels - lanes);
+                let to = packed.add((register * taps.len() + term) * lanes);
+                to.copy_from_nonoverlapping(from.add(first), lanes);
             }
         }
     }
@@ -96,6 +119,7 @@ pub(super) unsafe fn run<T: Stored>(
         layout,
         taps,
         skips: finite && rows > 1,
+        sliding,
     };
     let tasks = samples * plan.pieces;
     let shared = Shared((job, &plan, kernels, packed.cast_const()));
@@ -105,7 +129,12 @@ pub(super) unsafe fn run<T: Stored>(
         let block = plan.layout.block(job.pass, index % plan.pieces);
         let sample = index / plan.pieces;
         // SAFETY: tasks write disjoint parts of the result.
-        unsafe { task(kernels, job, plan, packed, sample, &block) };
+        unsafe {
+            match &plan.sliding {
+                Some(sliding) => sliding.task(job, plan, packed, sample, &block),
+                None => task(kernels, job, plan, packed, sample, &block),
+            }
+        };
         if let Some(finish) = finish {
             finish(&Finished {
                 sample,
@@ -121,11 +150,42 @@ pub(super) unsafe fn run<T: Stored>(
     }
 }
 
+/// Which tap it is in the order of [`Pass::each_tap`].
+fn lies(pass: &Pass, wanted: &[Tap; AXES]) -> usize {
+    (pass.axes.iter().zip(wanted)).fold(0, |at, (axis, wanted)| {
+        let index = axis.taps.iter().position(|tap| tap.index == wanted.index);
+        at * axis.taps.len() + index.unwrap_or(0)
+    })
+}
+
 /// Where a tap leads along an axis, in elements of the gathered operand; `None` is outside.
 fn place(pass: &Pass, axis: usize, position: usize, tap: Tap) -> Option<isize> {
     let of = &pass.axes[axis];
     let place = (position as isize + tap.shift) * of.step as isize + of.phases[tap.phase];
     (0..of.extent as isize).contains(&place).then_some(place)
+}
+
+/// The positions of a line that meet no padding: they are neighbours.
+fn inside(pass: &Pass, block: &Block) -> Range<usize> {
+    let wide = block.size[2];
+    let taps = &pass.axes[2].taps;
+    let is_inside = |&at: &usize| {
+        let at = block.at[2] + at;
+        taps.iter().all(|&tap| place(pass, 2, at, tap).is_some())
+    };
+    let first = (0..wide).find(is_inside).unwrap_or(wide);
+    first..(first..wide).rfind(is_inside).map_or(first, |last| last + 1)
+}
+
+/// Zeros that stand for the channels of an element outside.
+fn zeros<T: Stored>(channels: usize, more: usize) -> Scratch {
+    let scratch = Scratch::take((channels + more) * size_of::<T::Acc>());
+    let start: *mut T::Acc = scratch.start().cast();
+    for channel in 0..channels {
+        // SAFETY: the memory has the length asked for.
+        unsafe { start.add(channel).write(T::ZERO) };
+    }
+    scratch
 }
 
 /// A block of the result.
@@ -135,29 +195,21 @@ fn place(pass: &Pass, axis: usize, position: usize, tap: Tap) -> Option<isize> {
 unsafe fn task<T: Stored>(
     kernels: &ConvKernels<T>,
     job: &Job<'_, T>,
-    plan: &Plan,
+    plan: &Plan<T::Acc>,
     packed: *const T::Acc,
     sample: usize,
     block: &Block,
 ) {
     let (pass, channels, x) = (job.pass, job.sizes.groups, &job.gathered);
     let [deep, high, wide] = block.size;
-    let zeros = Scratch::take((plan.taps.len() + 1) * channels * size_of::<T::Acc>());
-    let zeros_at: *mut T::Acc = zeros.start().cast();
-    let own = zeros_at.wrapping_add(channels);
-    for channel in 0..channels {
-        // SAFETY: the memory has the length asked for.
-        unsafe { zeros_at.add(channel).write(T::ZERO) };
-    }
-    let outside: *const T::Acc = zeros_at;
+    let zeros = zeros::<T>(channels, plan.taps.len() * channels);
+    let outside: *const T::Acc = zeros.start().cast();
+    let own = outside.cast_mut().wrapping_add(channels);
     let x_at: *const T::Acc = x.at(sample, 0).cast();
     // What positions meet along a line: the same for all lines.
     let along = |at: usize, tap: Tap| place(pass, 2, block.at[2] + at, tap).map(|place| place * x.spatial[2]);
     let column = |at: usize| plan.taps.iter().map(move |taps| along(at, taps[2]));
-    let is_inside = |&at: &usize| column(at).all(|place| place.is_some());
-    // Those that meet no padding are neighbours.
-    let first = (0..wide).find(is_inside).unwrap_or(wide);
-    let inside = first..(first..wide).rfind(is_inside).map_or(first, |last| last + 1);
+    let inside = inside(pass, block);
     let step = pass.axes[2].step as isize * x.spatial[2];
     let mut table: Vec<*const T::Acc> = Vec::new();
     let target = target_of(job, 0, sample, block);
@@ -223,7 +275,7 @@ unsafe fn task<T: Stored>(
                 out_position: job.target.spatial[2],
             };
             // SAFETY: the table has what exists, or zeros; positions of the block are in the result.
-            unsafe { (kernels.tiles.beside)(&args) };
+            unsafe { (kernels.tiles.beside.compiled)(&args) };
         };
         let whole = lines.iter().all(|&(line, chosen)| line.is_some() || !chosen);
         meets(0..inside.start, false);

@@ -142,6 +142,27 @@ fn bits_of_channels_by_themselves() {
             sizes(1, 80),
             [flat, window(14, 14, 5, 1, 2), window(9, 9, 5, 1, 2)],
         ),
+        // Registers whose last channels others have too.
+        (
+            sizes(1, 24),
+            [flat, window(13, 7, 5, 2, 2), window(40, 20, 5, 2, 2)],
+        ),
+        (
+            sizes(2, 40),
+            [flat, window(9, 9, 3, 1, 1), window(40, 40, 3, 1, 1)],
+        ),
+        (
+            sizes(1, 72),
+            [flat, window(12, 12, 5, 1, 2), window(23, 23, 5, 1, 2)],
+        ),
+        (
+            sizes(1, 20),
+            [flat, window(6, 3, 3, 2, 1), window(50, 25, 3, 2, 1)],
+        ),
+        (
+            sizes(1, 17),
+            [flat, window(10, 9, 2, 1, 0), window(37, 37, 3, 1, 1)],
+        ),
         (sizes(1, 16), [flat, window(8, 8, 9, 1, 4), window(9, 5, 9, 2, 4)]),
         (sizes(3, 16), [flat, window(7, 7, 7, 1, 3), window(3, 3, 3, 1, 1)]),
         (sizes(1, 16), [flat, apart(11, 11), apart(12, 12)]),
