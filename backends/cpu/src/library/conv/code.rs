@@ -3,10 +3,12 @@
 pub(super) mod beside;
 pub(super) mod lines;
 mod outer;
+mod points;
 mod steps;
 
 use super::beside::Beside;
 use super::lines::Lines;
+use super::points::PointFn;
 use super::steps::StepFn;
 use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
@@ -31,6 +33,7 @@ struct Kernels {
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
     steps: [&'static [Entry]; 3],
+    points: [&'static [Entry]; 3],
     /// For `index + 1` taps of a line, with narrow and with wide registers.
     outer: [&'static [Entry]; 2],
 }
@@ -64,13 +67,19 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             let mut one = |places| steps::steps(&mut asm, sum, places, vectors);
             (1..=most).map(&mut one).collect::<Vec<usize>>()
         });
+        let of_points = [1, 2, 4].map(|vectors| {
+            let mut one = |places| points::points(&mut asm, sum, places, vectors);
+            (1..=points::most(wide, vectors))
+                .map(&mut one)
+                .collect::<Vec<usize>>()
+        });
         let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
             asm.half = wide && lanes * size_of::<S>() == 32;
             (lines.iter().zip(1..))
                 .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
                 .collect()
         });
-        let starts = of_taps.iter().chain(&of_steps).chain(&outer);
+        let starts = of_taps.iter().chain(&of_steps).chain(&of_points).chain(&outer);
         let entries = keep(&asm.code, starts.clone().flatten().copied())?;
         let mut left: &'static [Entry] = entries.leak();
         let mut next = starts.map(|starts| {
@@ -78,14 +87,17 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             left = rest;
             entries
         });
-        let [wide, high, a, b, one, two, four, small, large] =
-            std::array::from_fn(|_| next.next().unwrap_or_default());
+        let mut next = || next.next().unwrap_or_default();
+        let [wide, high, a, b] = std::array::from_fn(|_| next());
+        let [steps, points] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+        let outer = std::array::from_fn(|_| next());
         Some(Kernels {
             wide,
             high,
             rows: [a, b],
-            steps: [one, two, four],
-            outer: [small, large],
+            steps,
+            points,
+            outer,
         })
     });
     let kernels = kernels.as_ref()?;
@@ -100,6 +112,9 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             steps: kernels
                 .steps
                 .map(|entries| std::mem::transmute::<&'static [Entry], &'static [StepFn<S>]>(entries)),
+            points: kernels
+                .points
+                .map(|entries| std::mem::transmute::<&'static [Entry], &'static [PointFn<S>]>(entries)),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];

@@ -10,6 +10,7 @@ mod operands;
 mod outer;
 mod packed;
 mod planes;
+mod points;
 mod product;
 mod steps;
 #[cfg(test)]

@@ -201,7 +201,7 @@ impl ConvKernel {
 }
 
 /// Whether places with these strides follow one another in memory, so many elements apart.
-fn follow(counts: [usize; AXES], strides: [isize; AXES], mut next: isize) -> bool {
+pub(super) fn follow(counts: [usize; AXES], strides: [isize; AXES], mut next: isize) -> bool {
     counts.iter().zip(strides).rev().all(|(&count, stride)| {
         let follows = count == 1 || stride == next;
         next *= count as isize;

@@ -2,6 +2,7 @@
 
 use super::beside::{self, Beside, BesideArgs};
 use super::lines::{self, Lines, LinesArgs};
+use super::points::PointFn;
 use super::steps::{PLACES, StepArgs, StepFn, steps};
 use crate::library::gemm::{Lanes, Vector};
 
@@ -155,6 +156,8 @@ pub(super) struct Tiles<S: 'static> {
     /// The same for an operand whose channels are neighbours, and kernels for two panels of the wider ones, where there are registers
     /// for their sums.
     pub(super) steps: [&'static [StepFn<S>]; 3],
+    /// The same for places at equal distances: as many kernels as there are registers for their sums.
+    pub(super) points: [&'static [PointFn<S>]; 3],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
@@ -441,6 +444,7 @@ macro_rules! tiles {
                     &[step::<2> as StepFn<$word>; PLACES],
                     &[],
                 ],
+                points: [&[]; 3],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: [
                     (

@@ -1,6 +1,7 @@
 //! Tiles along rows of the result, of an operand whose channels are neighbours. It is read where it lies. Of any other operand, what a block
 //! takes from is turned once, into lines that have room for the padding at their ends.
 
+mod points;
 mod walk;
 
 use super::order::{Places, Run};

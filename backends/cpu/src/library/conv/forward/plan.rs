@@ -4,6 +4,7 @@ use super::direct::Direct;
 use super::shape::{Along, Shape};
 use super::{Job, rows, squares};
 use crate::library::conv::geometry::{Axis, Layout, blocks};
+use crate::library::conv::points::PointFn;
 use crate::library::conv::steps::StepFn;
 use crate::library::conv::tile::{ASK_TERMS, TapFn};
 use crate::library::conv::words::ConvKernels;
@@ -50,6 +51,7 @@ pub(super) struct Plan<S: 'static> {
     pub(super) starts: bool,
     /// Kernels for places of an operand that is read where it lies, for one panel of rows and for two.
     pub(super) steps: [&'static [StepFn<S>]; 2],
+    pub(super) points: [&'static [PointFn<S>]; 2],
     /// Terms, and how many of them have weights and elements that stay in L1 together.
     pub(super) terms: usize,
     pub(super) near: usize,
@@ -158,6 +160,7 @@ impl<S> Plan<S> {
             width,
             kernels: set,
             steps: shape.steps,
+            points: shape.points,
             packed: packed_tile(terms, height) + kernels.starts(height),
             weights: packed_tile(terms, height),
             starts: kernels.starts(height) > 0,

@@ -3,6 +3,7 @@
 use super::direct;
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Sizes;
+use crate::library::conv::points::PointFn;
 use crate::library::conv::steps::StepFn;
 use crate::library::conv::tile::TapFn;
 use crate::library::conv::words::ConvKernels;
@@ -63,6 +64,8 @@ pub(super) struct Shape<S: 'static> {
     pub(super) kernels: &'static [TapFn<S>],
     /// Kernels for `index + 1` places of one panel of rows, and of two at once.
     pub(super) steps: [&'static [StepFn<S>]; 2],
+    /// The same for places at equal distances, if there are any.
+    pub(super) points: [&'static [PointFn<S>]; 2],
     /// Of a copy of the operand.
     pub(super) copied: bool,
     /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
@@ -87,6 +90,7 @@ impl<S> Shape<S> {
                 width: WIDEST,
                 kernels: &[],
                 steps: [&[]; 2],
+                points: [&[]; 2],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -113,13 +117,18 @@ impl<S> Shape<S> {
             && direct::suits(pass, sizes.channels, true);
         if kernels.reads_channels() && (lies || pays) {
             let [one, two, four] = tiles.steps;
+            let is_narrow = rows.0 == tiles.rows[0].0;
             return Shape {
                 along: Along::Direct,
                 width: rows.0,
                 kernels: &[],
-                steps: match rows.0 == tiles.rows[0].0 {
+                steps: match is_narrow {
                     true => [one, &[]],
                     false => [two, four],
+                },
+                points: match is_narrow {
+                    true => [tiles.points[0], &[]],
+                    false => [tiles.points[1], tiles.points[2]],
                 },
                 copied: !lies,
                 spread: false,
@@ -132,6 +141,7 @@ impl<S> Shape<S> {
                 width,
                 kernels: set,
                 steps: [&[]; 2],
+                points: [&[]; 2],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -143,6 +153,7 @@ impl<S> Shape<S> {
             width,
             kernels,
             steps: [&[]; 2],
+            points: [&[]; 2],
             copied: false,
             spread: line < LOW && pass.axes[2].span > 0,
             result_beside: channels.of_result,

@@ -218,3 +218,44 @@ fn bits_of_channels_by_themselves() {
         }
     }
 }
+
+/// One tap: places at equal distances, of several panels of rows and parts of them, few and many; and distances that are not equal.
+#[test]
+fn bits_of_one_tap() {
+    let flat = window(1, 1, 1, 1, 0);
+    let spaces = [
+        [flat, window(9, 9, 1, 1, 0), window(23, 23, 1, 1, 0)],
+        [flat, flat, window(3, 3, 1, 1, 0)],
+        [flat, window(11, 6, 1, 2, 0), window(10, 5, 1, 2, 0)],
+        [flat, window(5, 7, 1, 1, 1), window(6, 8, 1, 1, 1)],
+    ];
+    let rows = [16, 24, 32, 40, 70, 96, 160];
+    for (windows, rows) in spaces.into_iter().flat_map(|w| rows.map(|rows| (w, rows))) {
+        for (groups, channels) in [(1, 8), (2, 21), (1, 300)] {
+            let sizes = Sizes {
+                samples: 2,
+                groups,
+                rows,
+                channels,
+            };
+            let mut setup = Setup::new(sizes, windows);
+            for values in [&mut setup.x, &mut setup.w] {
+                values.iter_mut().for_each(|value| *value = (*value * 1.7).sin());
+            }
+            for way in ways() {
+                let kernels = &kernels(way);
+                let expected = bits(&forward(&setup, kernels, [false, false], &Serial));
+                for (last, parallel) in [
+                    ([true, false], &Serial as &dyn Parallel),
+                    ([true, true], &Serial),
+                    ([true, true], &Threads(3)),
+                ] {
+                    assert!(
+                        bits(&forward(&setup, kernels, last, parallel)) == expected,
+                        "{way:?}, {last:?}, {sizes:?}, {windows:?}"
+                    );
+                }
+            }
+        }
+    }
+}

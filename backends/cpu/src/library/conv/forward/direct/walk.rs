@@ -1,13 +1,15 @@
 //! The tiles of a block.
 
+use super::points::{Points, nearest};
 use super::{Direct, ZEROS};
 use crate::isa::first_cache;
 use crate::library::conv::forward::order::{Order, Orders};
-use crate::library::conv::forward::rows::{HELD, PITCH};
+use crate::library::conv::forward::rows::{HELD, PITCH, cut};
 use crate::library::conv::forward::store::{Runs, is_finite, runs_of};
 use crate::library::conv::forward::{Task, pack_tile, weights};
 use crate::library::conv::geometry::Layout;
-use crate::library::conv::steps::{LATER, PLACES, Place, StepArgs, TOGETHER};
+use crate::library::conv::product::follow;
+use crate::library::conv::steps::{LATER, PLACES, Place, Step, StepArgs, TOGETHER};
 use crate::library::gemm::{Stored, piece};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -54,6 +56,7 @@ pub(in super::super) unsafe fn walk<T: Stored>(
     let least = LEAST[(pitch / task.kernels.tiles.rows[0].0).ilog2() as usize];
     let are_many = chosen.len() * plan.packed * size_of::<T::Acc>() > KEPT;
     let origin = direct.origin(task, sample, copy);
+    let (positions, apart) = (size.iter().product::<usize>(), direct.apart(task));
     for t in chosen.clone().step_by(plan.at_once) {
         let panels = t..chosen.end.min(t + plan.at_once);
         let (first, _) = plan.rows_of(job.sizes.rows, t);
@@ -67,16 +70,19 @@ pub(in super::super) unsafe fn walk<T: Stored>(
                 HELD * PLACES,
             ),
         };
+        let apart = apart.filter(|_| !in_place || follow(size, out, nearest(size, out)));
         let of = (task.block.at, out);
-        let moved = orders.take().and_then(|before| before.moved(of, origin));
-        let orders = orders.insert(moved.unwrap_or_else(|| {
-            let places = direct.places(task, origin, out);
-            Orders::new(of, origin, &places, [held, least])
-        }));
+        if apart.is_none() {
+            let moved = orders.take().and_then(|before| before.moved(of, origin));
+            *orders = Some(moved.unwrap_or_else(|| {
+                let places = direct.places(task, origin, out);
+                Orders::new(of, origin, &places, [held, least])
+            }));
+        }
         let weights = match weights {
             Weights::Packed(all) => Weights::Packed(all.wrapping_add(t * plan.packed)),
             // Sums of some places at a time would ask for the first weights again.
-            Weights::Own(own) if orders.each.len() > 1 => {
+            Weights::Own(own) if positions > held => {
                 for panel in panels.clone() {
                     let to = own.wrapping_add((panel - t) * plan.packed);
                     // SAFETY: the weights are the caller's, and so is the room for them.
@@ -98,8 +104,20 @@ pub(in super::super) unsafe fn walk<T: Stored>(
             },
             asks: (cold || are_many) && !plan.local,
         };
+        if let Some(apart) = apart {
+            for some in cut(positions, held) {
+                let points = Points {
+                    at: origin.wrapping_offset(some.start as isize * apart),
+                    apart,
+                    places: some.start as usize..some.end as usize,
+                };
+                // SAFETY: the caller's contract.
+                unsafe { walk.points(&points, in_place.then(|| nearest(size, out))) };
+            }
+            continue;
+        }
         let mut start = 0;
-        for order in &orders.each {
+        for order in orders.iter().flat_map(|orders| &orders.each) {
             // SAFETY: the caller's contract.
             unsafe {
                 if in_place {
@@ -114,10 +132,10 @@ pub(in super::super) unsafe fn walk<T: Stored>(
 }
 
 /// Some panels of rows.
-struct Walk<'a, T: Stored> {
-    task: &'a Task<'a, T>,
+pub(super) struct Walk<'a, T: Stored> {
+    pub(super) task: &'a Task<'a, T>,
     direct: &'a Direct,
-    panels: Range<usize>,
+    pub(super) panels: Range<usize>,
     rows: Range<usize>,
     /// From those of the first panel on.
     weights: Weights<T::Acc>,
@@ -127,8 +145,26 @@ struct Walk<'a, T: Stored> {
     asks: bool,
 }
 
+/// Steps whose weights all tiles meet before the next ones.
+pub(super) struct Chunk<'a, S> {
+    steps: &'a [Step],
+    /// Terms, and those of the steps before.
+    pub(super) terms: usize,
+    pub(super) before: usize,
+    pub(super) weights: *const S,
+    /// Whether sums begin with these steps, and whether they end with them.
+    pub(super) first: bool,
+    last: bool,
+    /// The weights of each panel that are met next, or those of the panels behind them.
+    next: *const S,
+    next_panel: usize,
+}
+
+/// Positions that are stored together: their sums, how many, and where they go.
+type Held<S> = (*const S, usize, Runs);
+
 impl<T: Stored> Walk<'_, T> {
-    fn row(&self) -> *mut T {
+    pub(super) fn row(&self) -> *mut T {
         let stride = self.task.job.target.row;
         self.task
             .target
@@ -151,35 +187,9 @@ impl<T: Stored> Walk<'_, T> {
 
     /// Sums beside the result, to which they are copied; the first place is position `start` of the block.
     unsafe fn by_sums(&self, order: &Order, start: usize) {
-        let (task, pitch) = (self.task, self.task.plan.at_once * self.task.plan.width);
-        let size = task.block.size;
-        let layout = Layout {
-            block: size,
-            extents: size,
-            plane: size.iter().product(),
-            samples: 1,
-            phases: 1,
-        };
+        let (task, pitch) = (self.task, self.pitch());
         let target = &task.job.target;
-        let positions = order.len();
-        let some = (0..positions).step_by(STORED).map(|first| {
-            let end = positions.min(first + STORED);
-            let mut runs = Runs::new();
-            runs_of(
-                &layout,
-                &task.block,
-                target.spatial,
-                start + first..start + end,
-                0,
-                &mut runs,
-            );
-            (
-                task.sums.wrapping_add(first * pitch).cast_const(),
-                end - first,
-                runs,
-            )
-        });
-        let some: SmallVec<[_; (HELD * PLACES).div_ceil(STORED)]> = some.collect();
+        let some = self.held(start..start + order.len());
         // Some rows of the positions that are stored together, before the last of their sums are begun.
         let tiles = order.tiles.len().div_ceil(some.len());
         let asked = |index: usize, [_, last]: [bool; 2]| {
@@ -192,26 +202,63 @@ impl<T: Stored> Walk<'_, T> {
             }
         };
         // SAFETY: the caller's contract; there is room for the sums of `HELD` tiles.
-        unsafe { self.sums(order, task.sums.wrapping_sub(start * pitch), asked) };
-        for (sums, positions, runs) in &some {
-            // SAFETY: the sums are there, and the result is the caller's.
+        unsafe {
+            self.sums(order, task.sums.wrapping_sub(start * pitch), asked);
+            self.store(&some);
+        }
+    }
+
+    /// Sums of a position.
+    pub(super) fn pitch(&self) -> usize {
+        self.task.plan.at_once * self.task.plan.width
+    }
+
+    /// Where the sums of positions of the block go that lie beside the result.
+    pub(super) fn held(
+        &self,
+        positions: Range<usize>,
+    ) -> SmallVec<[Held<T::Acc>; (HELD * PLACES).div_ceil(STORED)]> {
+        let (task, size) = (self.task, self.task.block.size);
+        let layout = Layout {
+            block: size,
+            extents: size,
+            plane: size.iter().product(),
+            samples: 1,
+            phases: 1,
+        };
+        let strides = task.job.target.spatial;
+        let some = positions.clone().step_by(STORED).map(|first| {
+            let end = positions.end.min(first + STORED);
+            let mut runs = Runs::new();
+            runs_of(&layout, &task.block, strides, first..end, 0, &mut runs);
+            let sums = task.sums.wrapping_add((first - positions.start) * self.pitch());
+            (sums.cast_const(), end - first, runs)
+        });
+        some.collect()
+    }
+
+    /// Copies sums to the result.
+    ///
+    /// # Safety
+    /// The sums are there, and the result is the caller's.
+    pub(super) unsafe fn store(&self, some: &[Held<T::Acc>]) {
+        for (sums, positions, runs) in some {
+            let rows = self.rows.len();
+            // SAFETY: the caller's contract.
             unsafe {
-                task.storing()
-                    .tiles((*sums, pitch), *positions, self.rows.len(), self.row(), runs)
+                let storing = self.task.storing();
+                storing.tiles((*sums, self.pitch()), *positions, rows, self.row(), runs);
             };
         }
     }
 
-    /// Computes the sums of the tiles, which places count from `out`. `asked` has for a tile, and whether its first or last sums are begun, what
-    /// is asked for with each step: where, and bytes to what the next step asks for.
-    unsafe fn sums(
-        &self,
-        order: &Order,
-        out: *mut T::Acc,
-        asked: impl Fn(usize, [bool; 2]) -> (*mut T::Acc, isize),
-    ) {
-        let (task, plan, panels) = (self.task, self.task.plan, self.panels.len());
-        let (job, steps, size) = (task.job, &self.direct.steps, size_of::<T::Acc>());
+    /// Calls `each` with the steps whose weights stay near until all tiles have met them.
+    ///
+    /// # Safety
+    /// The weights are there; those of a chunk may be overwritten by the next ones.
+    pub(super) unsafe fn chunks(&self, mut each: impl FnMut(&Chunk<'_, T::Acc>)) {
+        let (plan, panels) = (self.task.plan, self.panels.len());
+        let (job, steps, size) = (self.task.job, &self.direct.steps, size_of::<T::Acc>());
         let of_step = plan.together * plan.width * panels * size;
         // Steps of the channels whose weights are packed together.
         let of_block = steps.len() / job.sizes.channels.div_ceil(plan.together);
@@ -220,7 +267,7 @@ impl<T: Stored> Walk<'_, T> {
             Weights::Packed(packed) => (steps.len(), packed),
             Weights::Own(own) => (blocks * of_block, own.cast_const()),
         };
-        let (mut first, end) = (true, steps.as_ptr_range().end);
+        let (mut before, end) = (0, steps.as_ptr_range().end);
         for (index, portion) in steps.chunks(portion).enumerate() {
             if let Weights::Own(own) = self.weights {
                 let channels =
@@ -232,63 +279,88 @@ impl<T: Stored> Walk<'_, T> {
             let chunks = portion.len().div_ceil((self.near / of_step).max(1));
             for chunk in 0..chunks {
                 let some = &portion[piece(portion.len(), chunks, chunk)];
-                let terms = |meets: u64| -> usize {
-                    let met = some.iter().filter(|step| meets >> step.bit & 1 != 0);
-                    met.map(|step| step.back.unsigned_abs() / size).sum()
-                };
-                let all = terms(u64::MAX);
-                let after = packed.wrapping_add(all * plan.width);
-                // The next weights of each panel, or those of the panels behind them.
-                let (next, last) = match chunk + 1 < chunks {
+                let terms = terms::<T::Acc>(some, u64::MAX);
+                let after = packed.wrapping_add(terms * plan.width);
+                let (next, next_panel) = match chunk + 1 < chunks {
                     true => (after, 0),
                     false => (after.wrapping_sub(plan.terms * plan.width), panels),
                 };
-                let (of_panel, mut asked_for) = (all * plan.width * size, 0);
-                let mut of_last = (u64::MAX, all);
-                // Taps whose weights are finite: products of others and zero are NaN, so they are not left out. Bytes are.
-                let mut finite = if task.kernels.bytes.is_some() { u64::MAX } else { 0 };
-                for (index, tile) in order.tiles.iter().enumerate() {
-                    let places = order.places(tile);
-                    let meets = tile.meets | !finite;
-                    let later = match self.asks && asked_for < of_panel * panels {
-                        true => {
-                            let at = next.wrapping_add((last + asked_for / of_panel) * plan.packed);
-                            let later = at.wrapping_byte_add(asked_for % of_panel);
-                            if of_last.0 != meets {
-                                of_last = (meets, terms(meets));
-                            }
-                            asked_for += of_last.1 * LATER;
-                            later.cast()
-                        }
-                        false => std::ptr::null(),
-                    };
-                    let (to, apart) = asked(index, [first, some.as_ptr_range().end == end]);
-                    // SAFETY: the places are positions of the block, whose elements exist where their bits say so. There are weights for
-                    // each step and room for the sums.
-                    unsafe {
-                        plan.steps[panels - 1][places.len() - 1](&mut StepArgs {
-                            accumulate: !first,
-                            count: places.len(),
-                            places: places.as_ptr().cast(),
-                            meets,
-                            steps: some.as_ptr_range().start,
-                            last: some.as_ptr_range().end,
-                            zeros: ZEROS.as_ptr().cast::<T::Acc>().add(TOGETHER),
-                            weights: packed,
-                            next_panel: (plan.packed * size) as isize,
-                            out,
-                            asked: to,
-                            asked_step: apart,
-                            later,
-                        });
-                        if finite == 0 && index == 0 {
-                            finite = self.finite(places, out);
-                        }
-                    }
-                }
-                (packed, first) = (after, false);
+                each(&Chunk {
+                    steps: some,
+                    terms,
+                    before,
+                    weights: packed,
+                    first: before == 0,
+                    last: some.as_ptr_range().end == end,
+                    next,
+                    next_panel,
+                });
+                (packed, before) = (after, before + terms);
             }
         }
+    }
+
+    /// What is asked for when so many bytes of later weights have been, if there is more.
+    pub(super) fn later(&self, chunk: &Chunk<'_, T::Acc>, asked_for: usize) -> Option<*const u8> {
+        let plan = self.task.plan;
+        let of_panel = chunk.terms * plan.width * size_of::<T::Acc>();
+        (self.asks && asked_for < of_panel * self.panels.len()).then(|| {
+            let panel = chunk.next_panel + asked_for / of_panel;
+            let at = chunk.next.wrapping_add(panel * plan.packed);
+            at.wrapping_byte_add(asked_for % of_panel).cast()
+        })
+    }
+
+    /// Computes the sums of the tiles, which places count from `out`. `asked` has for a tile, and whether its first or last sums are begun, what
+    /// is asked for with each step: where, and bytes to what the next step asks for.
+    unsafe fn sums(
+        &self,
+        order: &Order,
+        out: *mut T::Acc,
+        asked: impl Fn(usize, [bool; 2]) -> (*mut T::Acc, isize),
+    ) {
+        let (task, plan, panels) = (self.task, self.task.plan, self.panels.len());
+        let each = |chunk: &Chunk<'_, T::Acc>| {
+            let (mut of_last, mut asked_for) = ((u64::MAX, chunk.terms), 0);
+            // Taps whose weights are finite: products of others and zero are NaN, so they are not left out. Bytes are.
+            let mut finite = if task.kernels.bytes.is_some() { u64::MAX } else { 0 };
+            for (index, tile) in order.tiles.iter().enumerate() {
+                let places = order.places(tile);
+                let meets = tile.meets | !finite;
+                let later = self.later(chunk, asked_for);
+                if later.is_some() {
+                    if of_last.0 != meets {
+                        of_last = (meets, terms::<T::Acc>(chunk.steps, meets));
+                    }
+                    asked_for += of_last.1 * LATER;
+                }
+                let (to, apart) = asked(index, [chunk.first, chunk.last]);
+                // SAFETY: the places are positions of the block, whose elements exist where their bits say so. There are weights for
+                // each step and room for the sums.
+                unsafe {
+                    plan.steps[panels - 1][places.len() - 1](&mut StepArgs {
+                        accumulate: !chunk.first,
+                        count: places.len(),
+                        places: places.as_ptr().cast(),
+                        meets,
+                        steps: chunk.steps.as_ptr_range().start,
+                        last: chunk.steps.as_ptr_range().end,
+                        zeros: ZEROS.as_ptr().cast::<T::Acc>().add(TOGETHER),
+                        weights: chunk.weights,
+                        next_panel: (plan.packed * size_of::<T::Acc>()) as isize,
+                        out,
+                        asked: to,
+                        asked_step: apart,
+                        later: later.unwrap_or(std::ptr::null()),
+                    });
+                    if finite == 0 && index == 0 {
+                        finite = self.finite(places, out);
+                    }
+                }
+            }
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.chunks(each) };
     }
 
     /// The taps that one of the places meets, if its sums are finite: then so are their weights.
@@ -320,4 +392,10 @@ impl<T: Stored> Walk<'_, T> {
             unsafe { weights::pack(kernels, of, task.group, rows, channels.clone(), to) };
         }
     }
+}
+
+/// The channels of steps whose tap any place meets.
+fn terms<S>(steps: &[Step], meets: u64) -> usize {
+    let met = steps.iter().filter(|step| meets >> step.bit & 1 != 0);
+    met.map(|step| step.back.unsigned_abs() / size_of::<S>()).sum()
 }

@@ -1,0 +1,27 @@
+//! Micro-kernels on places at equal distances, which meet one tap, of an operand whose channels are neighbours.
+
+/// `out[p, j] (+)= sum over channels of weights[channel, j] * x[p, channel]` for the places p of tiles. Distances are in bytes.
+#[repr(C)]
+pub(super) struct PointArgs<S> {
+    /// Goes on with the sums in `out`.
+    pub(super) accumulate: bool,
+    /// Tiles of as many places as the kernel takes, at least one.
+    pub(super) tiles: usize,
+    /// Channels, at least one, and their bytes.
+    pub(super) terms: usize,
+    pub(super) bytes: usize,
+    pub(super) x: *const S,
+    /// From a place to the next one.
+    pub(super) step: isize,
+    pub(super) weights: *const S,
+    /// From the weights of one panel of rows to those of the next one. Kernels of one panel do not read it.
+    pub(super) next_panel: isize,
+    /// The kernel leaves here what comes behind its places.
+    pub(super) out: *mut S,
+    pub(super) out_step: isize,
+    /// Weights that are asked for while sums are computed, [`LATER`](super::steps::LATER) bytes for each channel of each tile, or null.
+    pub(super) later: *const u8,
+}
+
+/// There is machine code alone.
+pub(super) type PointFn<S> = unsafe extern "C" fn(&mut PointArgs<S>);
