@@ -325,6 +325,7 @@ unsafe fn block<T: Stored>(
     };
     let (sums_len, unread) = match plan.along {
         Along::Positions => (positions::HELD * TILE + SLACK, 0),
+        Along::Direct if plan.result_beside => (rows::HELD * TILE, rows::HELD * TILE),
         Along::Rows | Along::Direct => (rows::HELD * TILE + rows::TURNED + SLACK, rows::HELD * TILE),
         Along::Squares => (squares::SUMS + SLACK, squares::SUMS),
     };

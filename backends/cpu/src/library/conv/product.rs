@@ -1,4 +1,4 @@
-//! Convolutions of one tap: products of matrices, whose columns are neighbouring places, or channels where these are neighbours.
+//! Convolutions of one tap: products of matrices, whose columns are neighbouring places.
 //!
 //! Each sum is one chain over the channels, as in every other form, if one block of k has them all.
 
@@ -14,13 +14,6 @@ use std::ops::Range;
 
 /// Fewest places of a sample: with fewer, those that fill up the last registers cost more than the other forms lose.
 const LEAST: usize = 128;
-/// Fewest places of all samples where channels are neighbours: weights are packed for each launch.
-const LEAST_LAST: usize = 2048;
-/// How many times as many channels the result must have there: each element of x is packed, for all of them.
-const WIDER: usize = 2;
-/// The channels of a result's place are a multiple of this, or many: others would leave lanes idle.
-const LANES: usize = 32;
-const MANY: usize = 4 * LANES;
 
 /// A product for each sample or each group.
 pub(super) struct Product {
@@ -34,15 +27,12 @@ pub(super) struct Product {
     counts: [usize; AXES],
 }
 
-/// What the rows, the columns and the batches of a product are.
+/// What the batches of a product are; rows are channels, columns places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Channels, places, and samples.
     Samples,
-    /// Channels, places, and groups of one sample.
+    /// Those of one sample.
     Groups,
-    /// Places of all samples, channels, and groups.
-    Last,
 }
 
 impl ConvKernel {
@@ -61,31 +51,17 @@ impl ConvKernel {
             return None;
         }
         let places = counts.iter().product::<usize>();
-        let form = if follow(counts, x.spatial, 1) && follow(counts, y.spatial, 1) {
-            match (sizes.samples, sizes.groups) {
-                _ if places < LEAST => return None,
-                (1, _) => Form::Groups,
-                (_, 1) => Form::Samples,
-                _ => return None,
-            }
-        } else {
-            let dense = |sample: isize, spatial: [isize; AXES]| {
-                follow(counts, spatial, spatial[AXES - 1])
-                    && (sizes.samples == 1 || sample == places as isize * spatial[AXES - 1])
-            };
-            let pays = sizes.samples * places >= LEAST_LAST
-                && sizes.rows >= WIDER * sizes.channels
-                && (sizes.rows.is_multiple_of(LANES) || sizes.rows >= MANY)
-                && (x.channel, y.row) == (1, 1);
-            if !(pays && dense(x.sample, x.spatial) && dense(y.sample, y.spatial)) {
-                return None;
-            }
-            Form::Last
+        if places < LEAST || !(follow(counts, x.spatial, 1) && follow(counts, y.spatial, 1)) {
+            return None;
+        }
+        let form = match (sizes.samples, sizes.groups) {
+            (1, _) => Form::Groups,
+            (_, 1) => Form::Samples,
+            _ => return None,
         };
-        let (batch, m, n) = match form {
-            Form::Samples => (sizes.samples, sizes.rows, places),
-            Form::Groups => (sizes.groups, sizes.rows, places),
-            Form::Last => (sizes.groups, sizes.samples * places, sizes.rows),
+        let batch = match form {
+            Form::Samples => sizes.samples,
+            Form::Groups => sizes.groups,
         };
         let by_sample = form == Form::Samples;
         let of = |ptr: *const u8, batch_stride, row_stride, col_stride| MatRef {
@@ -97,25 +73,9 @@ impl ConvKernel {
         };
         let w_batch = if by_sample { 0 } else { w.group };
         let x_batch = if by_sample { x.sample } else { x.group };
-        let (a, b, [row_stride, col_stride], signs): (_, _, _, fn(Signs) -> Signs) = match form {
-            Form::Last => (
-                of(x.ptr, x_batch, x.spatial[AXES - 1], 1),
-                of(w.ptr, w_batch, w.channel, w.row),
-                [y.spatial[AXES - 1], 1],
-                |signs| signs,
-            ),
-            _ => (
-                of(w.ptr, w_batch, w.row, w.channel),
-                of(x.ptr, x_batch, x.channel, 1),
-                [y.row, 1],
-                |signs| Signs {
-                    a: signs.b,
-                    b: signs.a,
-                },
-            ),
-        };
         let dtype = match self.dtype {
-            MatDType::Bytes(of) => MatDType::Bytes(signs(of)),
+            // The weights come first here.
+            MatDType::Bytes(of) => MatDType::Bytes(Signs { a: of.b, b: of.a }),
             of @ (MatDType::F32 | MatDType::F64 | MatDType::I32 | MatDType::I64) => of,
             // Products may sum pairs of these.
             _ => return None,
@@ -124,17 +84,17 @@ impl ConvKernel {
             dtype,
             problem: Problem {
                 batch,
-                m,
-                n,
+                m: sizes.rows,
+                n: places,
                 k: sizes.channels,
             },
-            a,
-            b,
+            a: of(w.ptr, w_batch, w.row, w.channel),
+            b: of(x.ptr, x_batch, x.channel, 1),
             result: MatMut {
                 ptr: y.ptr,
                 batch_stride: if by_sample { y.sample } else { y.group },
-                row_stride,
-                col_stride,
+                row_stride: y.row,
+                col_stride: 1,
             },
             form,
             counts,
@@ -156,29 +116,18 @@ impl ConvKernel {
         let blockwise = bound.as_ref().filter(|bound| !bound.is_whole());
         let &Product { form, counts, .. } = product;
         let done = |batch: usize, rows: Range<usize>, columns: Range<usize>| {
-            let (channels, mut places) = match form {
-                Form::Last => (columns, rows),
-                Form::Samples | Form::Groups => (rows, columns),
-            };
-            let of_sample = counts.iter().product::<usize>();
-            let (mut sample, group) = match form {
+            let (sample, group) = match form {
                 Form::Samples => (batch, 0),
-                Form::Groups | Form::Last => (0, batch),
+                Form::Groups => (0, batch),
             };
-            while !places.is_empty() {
-                sample += places.start / of_sample;
-                let start = places.start % of_sample;
-                let end = of_sample.min(start + places.len());
-                for block in blocks(counts, start..end) {
-                    let done = Finished {
-                        sample,
-                        groups: group..group + 1,
-                        rows: channels.clone(),
-                        block,
-                    };
-                    finish(blockwise, spatial, &done);
-                }
-                places = end..start + places.len();
+            for block in blocks(counts, columns) {
+                let done = Finished {
+                    sample,
+                    groups: group..group + 1,
+                    rows: rows.clone(),
+                    block,
+                };
+                finish(blockwise, spatial, &done);
             }
         };
         // SAFETY: the caller's contract.

@@ -11,6 +11,10 @@ use thalweg_hal::ir::{Access, Cost, Kernel, Level, Node, NodeId, Role};
 
 /// Neighbours that a line must have.
 const LEAST: usize = 4;
+/// Elements of short lines that are taken together, and how many times as many there must be: what stands still from line to line is
+/// repeated for them.
+const TOGETHER: usize = 512;
+const OFTEN: usize = 4;
 /// Most parameters, of which a set has a bit each.
 const MOST: usize = 64;
 /// Ways for which there is code. Launches of others run the program.
@@ -312,6 +316,25 @@ impl Along<'_> {
             columns.extend((0..of.values).map(|value| first.wrapping_add(value * count).cast_mut().cast()));
             steps.resize(steps.len() + columns.len(), 0);
         }
+        let moves: SmallVec<[bool; 16]> = (0..steps.len())
+            .map(|at| at + 1 >= args.len() || has(self.moving, at))
+            .collect();
+        let goes_on = |at: usize| {
+            let size = if at < args.len() {
+                size(at)
+            } else {
+                size_of::<f32>()
+            };
+            match (moves[at], steps[at]) {
+                (false, step) => step == 0,
+                (true, 0) => size == size_of::<f32>(),
+                (true, step) => step == (length as usize * size).cast_signed(),
+            }
+        };
+        let together = match TOGETHER / length as usize {
+            some if some > 1 && lines as usize >= OFTEN * some && (0..steps.len()).all(goes_on) => some,
+            _ => 1,
+        };
         let mut index: SmallVec<[u64; 8]> = smallvec![0; extents.len()];
         for _ in 0..rest.iter().map(|&axis| extents[axis]).product::<u64>() {
             let mut addresses: SmallVec<[*mut u8; 16]> = (args.iter().enumerate())
@@ -321,10 +344,17 @@ impl Along<'_> {
                 })
                 .collect();
             addresses.extend_from_slice(&columns);
+            let mut steps = steps.clone();
             // SAFETY: the caller vouches for the block's elements of each parameter; those that do not move are single along a line.
             unsafe {
-                let each = (lines as usize, length as usize);
-                self.code.rows.run(each, &mut addresses, &steps, scalars, false);
+                let _repeated = Self::repeat(&moves, together, length as usize, &mut addresses, &mut steps);
+                let each = |lines: usize| lines * length as usize;
+                let (whole, left) = (lines as usize / together, lines as usize % together);
+                let rows = &self.code.rows;
+                rows.run((whole, each(together)), &mut addresses, &steps, scalars, false);
+                if left > 0 {
+                    rows.run((1, each(left)), &mut addresses, &steps, scalars, false);
+                }
             }
             for &axis in rest.iter().rev() {
                 index[axis] += 1;
@@ -335,6 +365,39 @@ impl Along<'_> {
             }
         }
         true
+    }
+}
+
+impl Along<'_> {
+    /// Lets lines be as long as `together` of them: what moves and is the same in each is repeated, in memory that is returned.
+    ///
+    /// # Safety
+    /// What does not move from line to line has `length` elements of 4 bytes.
+    unsafe fn repeat(
+        moves: &[bool],
+        together: usize,
+        length: usize,
+        addresses: &mut [*mut u8],
+        steps: &mut [isize],
+    ) -> Vec<u32> {
+        if together == 1 {
+            return Vec::new();
+        }
+        let stands = |at: usize, steps: &[isize]| moves[at] && steps[at] == 0;
+        let count = (0..steps.len()).filter(|&at| stands(at, steps)).count();
+        let mut repeated: Vec<u32> = Vec::with_capacity(count * together * length);
+        for at in 0..steps.len() {
+            if stands(at, steps) {
+                let start = repeated.len();
+                // SAFETY: the caller's promise.
+                let line = unsafe { std::slice::from_raw_parts(addresses[at].cast::<u32>(), length) };
+                (0..together).for_each(|_| repeated.extend_from_slice(line));
+                addresses[at] = repeated.as_mut_ptr().wrapping_add(start).cast();
+            } else {
+                steps[at] *= together.cast_signed();
+            }
+        }
+        repeated
     }
 }
 

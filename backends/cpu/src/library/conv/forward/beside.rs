@@ -4,7 +4,7 @@
 mod strips;
 
 use super::lines::{neighbours, terms};
-use super::plan::GRAIN;
+use super::plan;
 use super::store::is_finite;
 use super::{Finished, Job, target_of, weights};
 use crate::library::conv::beside::{BesideArgs, CHANNELS};
@@ -20,6 +20,8 @@ use strips::Sliding;
 
 /// Taps that stand on the stack.
 const MOST: usize = 64;
+/// Products that are worth a hand-off to another thread: they are far from the speed of tiles.
+const GRAIN: usize = plan::GRAIN / 4;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
 /// Accumulators that packing writes past its end.

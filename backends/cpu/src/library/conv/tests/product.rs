@@ -289,14 +289,6 @@ fn one_tap_is_a_product_with_the_same_chains() {
         case([1, 1, 2, 512], &[3, 5, 11], Direction::Forward),
         case([1, 2, 15, 1], &[2, 8, 9], Direction::GradInput),
         case([1, 1, 400, 3], &[7, 160], Direction::Forward),
-        Case {
-            last: true,
-            ..case([3, 1, 32, 9], &[27, 26], Direction::Forward)
-        },
-        Case {
-            last: true,
-            ..case([1, 2, 130, 5], &[13, 14, 12], Direction::GradInput)
-        },
     ];
     for way in ways() {
         for case in &cases {
@@ -308,7 +300,7 @@ fn one_tap_is_a_product_with_the_same_chains() {
     }
 }
 
-/// Few places whose channels are neighbours, and channels that fill no vectors or are not more than before, lines with gaps, longer chains, few places, one row, and both samples and groups.
+/// Neighbours that are channels, lines with gaps, longer chains, few places, one row, and both samples and groups.
 #[test]
 fn others_have_the_same_chains() {
     let case = |sizes, places| Case {
@@ -329,7 +321,12 @@ fn others_have_the_same_chains() {
         },
         Case {
             last: true,
-            ..case([1, 1, 32, 17], &[50, 50])
+            ..case([3, 1, 32, 9], &[27, 26])
+        },
+        Case {
+            last: true,
+            direction: Direction::GradInput,
+            ..case([1, 2, 130, 5], &[13, 14, 12])
         },
         Case {
             gap: 3,
@@ -374,7 +371,7 @@ fn bytes_are_products_too() {
                 [DType::U8; 2],
                 [DType::I8, DType::U8],
             ] {
-                assert!(case.check_bytes(way, dtypes));
+                assert_eq!(case.check_bytes(way, dtypes), !case.last);
             }
         }
     }
