@@ -3,6 +3,7 @@
 
 mod strips;
 
+use super::deal::Deal;
 use super::lines::{neighbours, terms};
 use super::plan;
 use super::store::is_finite;
@@ -126,7 +127,7 @@ pub(super) unsafe fn run<T: Stored>(
     let tasks = samples * plan.pieces;
     let shared = Shared((job, &plan, kernels, packed.cast_const()));
     let shared = &shared;
-    let body = |index: usize| {
+    let piece = |index: usize| {
         let (job, plan, kernels, packed) = shared.0;
         let block = plan.layout.block(job.pass, index % plan.pieces);
         let sample = index / plan.pieces;
@@ -146,10 +147,12 @@ pub(super) unsafe fn run<T: Stored>(
             });
         }
     };
-    match useful {
-        1 => (0..tasks).for_each(body),
-        _ => parallel.run(tasks, &body),
+    if useful == 1 {
+        (0..tasks).for_each(piece);
+        return;
     }
+    let deal = Deal::new(tasks, useful);
+    parallel.run(tasks, &|_| deal.run(|index, _| piece(index)));
 }
 
 /// Which tap it is in the order of [`Pass::each_tap`].
