@@ -28,6 +28,8 @@ pub(super) const LEAST: usize = 256;
 const LEAST_IN_PLACE: usize = 64;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
 pub(super) const EACH: usize = 8;
+/// Blocks of a thread that are not cut along rows of the result for more of them.
+const FEW: usize = 3;
 
 /// How the work is cut.
 pub(super) struct Plan<S: 'static> {
@@ -128,17 +130,14 @@ impl<S> Plan<S> {
             .div_ceil(terms.max(1).div_ceil(near))
             .next_multiple_of(ASK_TERMS);
         let blocks = outer * layout.pieces(pass).iter().product::<usize>();
-        let parts = if useful > 1 {
+        // Epilogues are faster on whole rows.
+        let parts = if useful > 1 && !(lies && blocks >= FEW * useful) {
             (EACH * useful).div_ceil(blocks).min(tiles.div_ceil(at_once))
         } else {
             1
         };
         let tasks = blocks * parts;
-        let handed = if useful > 1 {
-            (work / GRAIN).min(EACH * useful).clamp(1, tasks)
-        } else {
-            1
-        };
+        let handed = if useful > 1 { (EACH * useful).min(tasks) } else { 1 };
         let channel = if in_place {
             job.gathered.channel.cast_unsigned()
         } else {
