@@ -8,7 +8,7 @@ mod steps;
 
 use super::beside::Beside;
 use super::lines::Lines;
-use super::points::PointFn;
+use super::points::{PART, PointFn};
 use super::steps::StepFn;
 use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
@@ -33,7 +33,7 @@ struct Kernels {
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
     steps: [&'static [Entry]; 3],
-    points: [&'static [Entry]; 3],
+    points: &'static [&'static [Entry]],
     /// For `index + 1` taps of a line, with narrow and with wide registers.
     outer: [&'static [Entry]; 2],
 }
@@ -67,12 +67,19 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             let mut one = |places| steps::steps(&mut asm, sum, places, vectors);
             (1..=most).map(&mut one).collect::<Vec<usize>>()
         });
-        let of_points = [1, 2, 4].map(|vectors| {
-            let mut one = |places| points::points(&mut asm, sum, places, vectors);
-            (1..=points::most(wide, vectors))
-                .map(&mut one)
-                .collect::<Vec<usize>>()
-        });
+        // One panel of one vector, one of two, and two of these; then the first parts of one of two.
+        let width = if wide { 64 } else { 32 };
+        let of_points = [1, 2, 4].map(|vectors| (vectors * width, vectors.min(2)));
+        let of_parts = (PART..2 * width).step_by(PART).map(|bytes| (bytes, 2));
+        let of_points: Vec<Vec<usize>> = (of_points.into_iter().chain(of_parts))
+            .map(|(bytes, panel)| {
+                let rows = points::Rows { bytes, panel };
+                let mut one = |places| points::points(&mut asm, sum, places, rows);
+                (1..=points::most(wide, bytes.div_ceil(width)))
+                    .map(&mut one)
+                    .collect()
+            })
+            .collect();
         let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
             asm.half = wide && lanes * size_of::<S>() == 32;
             (lines.iter().zip(1..))
@@ -89,14 +96,15 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
         });
         let mut next = || next.next().unwrap_or_default();
         let [wide, high, a, b] = std::array::from_fn(|_| next());
-        let [steps, points] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+        let steps = std::array::from_fn(|_| next());
+        let points: Vec<_> = (0..of_points.len()).map(|_| next()).collect();
         let outer = std::array::from_fn(|_| next());
         Some(Kernels {
             wide,
             high,
             rows: [a, b],
             steps,
-            points,
+            points: points.leak(),
             outer,
         })
     });
@@ -112,9 +120,9 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             steps: kernels
                 .steps
                 .map(|entries| std::mem::transmute::<&'static [Entry], &'static [StepFn<S>]>(entries)),
-            points: kernels
-                .points
-                .map(|entries| std::mem::transmute::<&'static [Entry], &'static [PointFn<S>]>(entries)),
+            points: std::mem::transmute::<&'static [&'static [Entry]], &'static [&'static [PointFn<S>]]>(
+                kernels.points,
+            ),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];

@@ -23,5 +23,8 @@ pub(super) struct PointArgs<S> {
     pub(super) later: *const u8,
 }
 
+/// Bytes of rows of which a part of a panel is a multiple.
+pub(super) const PART: usize = 32;
+
 /// There is machine code alone.
 pub(super) type PointFn<S> = unsafe extern "C" fn(&mut PointArgs<S>);

@@ -156,8 +156,9 @@ pub(super) struct Tiles<S: 'static> {
     /// The same for an operand whose channels are neighbours, and kernels for two panels of the wider ones, where there are registers
     /// for their sums.
     pub(super) steps: [&'static [StepFn<S>]; 3],
-    /// The same for places at equal distances: as many kernels as there are registers for their sums.
-    pub(super) points: [&'static [PointFn<S>]; 3],
+    /// The same for places at equal distances: as many kernels as there are registers for their sums. Behind them those for the first rows of
+    /// a panel of two registers, a multiple of [`PART`](super::points::PART) bytes.
+    pub(super) points: &'static [&'static [PointFn<S>]],
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
@@ -444,7 +445,7 @@ macro_rules! tiles {
                     &[step::<2> as StepFn<$word>; PLACES],
                     &[],
                 ],
-                points: [&[]; 3],
+                points: &[],
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: [
                     (

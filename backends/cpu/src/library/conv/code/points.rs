@@ -37,15 +37,26 @@ fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
 }
 
-/// Appends a kernel for tiles of `count` places and `vectors` vectors of each, two a panel; the position of its first instruction.
-pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize) -> usize {
+/// Bytes of a place in its panels.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Of them those that are computed, a multiple of half a vector of AVX-512.
+    pub(super) bytes: usize,
+    /// Vectors of a panel.
+    pub(super) panel: usize,
+}
+
+/// Appends a kernel for tiles of `count` places; the position of its first instruction.
+pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, rows: Rows) -> usize {
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
     let (width, lane) = (w.asm.width(), w.lane());
+    let vectors = rows.bytes.div_ceil(width as usize);
+    let half = !rows.bytes.is_multiple_of(width as usize);
     let sums = count * vectors;
     let (column, spare) = (sums as u8, (sums + vectors) as u8);
-    let panel = vectors.min(2) as i32 * width;
+    let panel = rows.panel as i32 * width;
     let x = &X[..count.div_ceil(3)];
     x.iter().for_each(|&x| w.asm.push(x));
     for (to, from) in [
@@ -82,7 +93,9 @@ pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize
         w.asm.plain(0x8b, AT, arg!(PointArgs, out));
         for i in 0..count {
             for vector in 0..vectors {
+                w.asm.half = half && vector + 1 == vectors;
                 each(w, (i * vectors + vector) as u8, at(AT, vector as i32 * width));
+                w.asm.half = false;
             }
             w.asm.plain(0x03, AT, arg!(PointArgs, out_step));
         }

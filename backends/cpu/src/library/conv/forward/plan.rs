@@ -54,6 +54,8 @@ pub(super) struct Plan<S: 'static> {
     /// Kernels for places of an operand that is read where it lies, for one panel of rows and for two.
     pub(super) steps: [&'static [StepFn<S>]; 2],
     pub(super) points: [&'static [PointFn<S>]; 2],
+    /// The same for rows that are a part of a panel.
+    pub(super) of_part: &'static [&'static [PointFn<S>]],
     /// Terms, and how many of them have weights and elements that stay in L1 together.
     pub(super) terms: usize,
     pub(super) near: usize,
@@ -160,6 +162,7 @@ impl<S> Plan<S> {
             kernels: set,
             steps: shape.steps,
             points: shape.points,
+            of_part: shape.of_part,
             packed: packed_tile(terms, height) + kernels.starts(height),
             weights: packed_tile(terms, height),
             starts: kernels.starts(height) > 0,

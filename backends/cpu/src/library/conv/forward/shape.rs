@@ -64,8 +64,9 @@ pub(super) struct Shape<S: 'static> {
     pub(super) kernels: &'static [TapFn<S>],
     /// Kernels for `index + 1` places of one panel of rows, and of two at once.
     pub(super) steps: [&'static [StepFn<S>]; 2],
-    /// The same for places at equal distances, if there are any.
+    /// The same for places at equal distances, if there are any, and for parts of a panel.
     pub(super) points: [&'static [PointFn<S>]; 2],
+    pub(super) of_part: &'static [&'static [PointFn<S>]],
     /// Of a copy of the operand.
     pub(super) copied: bool,
     /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
@@ -91,6 +92,7 @@ impl<S> Shape<S> {
                 kernels: &[],
                 steps: [&[]; 2],
                 points: [&[]; 2],
+                of_part: &[],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -126,9 +128,14 @@ impl<S> Shape<S> {
                     true => [one, &[]],
                     false => [two, four],
                 },
-                points: match is_narrow {
-                    true => [tiles.points[0], &[]],
-                    false => [tiles.points[1], tiles.points[2]],
+                points: match tiles.points {
+                    [one, ..] if is_narrow => [one, &[]],
+                    [_, two, four, ..] => [two, four],
+                    _ => [&[]; 2],
+                },
+                of_part: match tiles.points {
+                    [_, _, _, parts @ ..] if !is_narrow => parts,
+                    _ => &[],
                 },
                 copied: !lies,
                 spread: false,
@@ -142,6 +149,7 @@ impl<S> Shape<S> {
                 kernels: set,
                 steps: [&[]; 2],
                 points: [&[]; 2],
+                of_part: &[],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -154,6 +162,7 @@ impl<S> Shape<S> {
             kernels,
             steps: [&[]; 2],
             points: [&[]; 2],
+            of_part: &[],
             copied: false,
             spread: line < LOW && pass.axes[2].span > 0,
             result_beside: channels.of_result,

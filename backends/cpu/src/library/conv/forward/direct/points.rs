@@ -3,19 +3,28 @@
 use super::Direct;
 use super::walk::{Chunk, Walk};
 use crate::library::conv::forward::Task;
+use crate::library::conv::forward::plan::Plan;
 use crate::library::conv::geometry::AXES;
-use crate::library::conv::points::PointArgs;
+use crate::library::conv::points::{PART, PointArgs, PointFn};
 use crate::library::conv::product::follow;
 use crate::library::conv::steps::LATER;
 use crate::library::gemm::Stored;
 use std::ops::Range;
 
 /// Positions of a block, in their order.
-pub(super) struct Points {
+pub(super) struct Points<S: 'static> {
     /// What the first of them meets, and bytes from each to the next one.
     pub(super) at: *const u8,
     pub(super) apart: isize,
     pub(super) places: Range<usize>,
+    pub(super) kernels: &'static [PointFn<S>],
+}
+
+/// The kernels for so many rows of one panel, where there are any.
+pub(super) fn part<S>(plan: &Plan<S>, rows: usize) -> Option<&'static [PointFn<S>]> {
+    let bytes = rows * size_of::<S>();
+    let index = (bytes / PART).checked_sub(1)?;
+    (plan.of_part.get(index).copied()).filter(|_| bytes.is_multiple_of(PART))
 }
 
 /// The stride of the last axis with several places.
@@ -48,7 +57,7 @@ impl<T: Stored> Walk<'_, T> {
     ///
     /// # Safety
     /// The places are positions of the block whose elements exist, and no one else writes the result's rows.
-    pub(super) unsafe fn points(&self, points: &Points, in_place: Option<isize>) {
+    pub(super) unsafe fn points(&self, points: &Points<T::Acc>, in_place: Option<isize>) {
         let size = size_of::<T::Acc>() as isize;
         match in_place {
             Some(apart) => {
@@ -68,9 +77,8 @@ impl<T: Stored> Walk<'_, T> {
     }
 
     /// Computes the sums, `out_step` bytes apart.
-    unsafe fn sums_of(&self, points: &Points, out: *mut T::Acc, out_step: isize) {
-        let (plan, places) = (self.task.plan, points.places.len());
-        let kernels = plan.points[self.panels.len() - 1];
+    unsafe fn sums_of(&self, points: &Points<T::Acc>, out: *mut T::Acc, out_step: isize) {
+        let (plan, places, kernels) = (self.task.plan, points.places.len(), points.kernels);
         let tiles = places.div_ceil(kernels.len());
         let (few, more) = (places / tiles, places % tiles);
         let each = |chunk: &Chunk<'_, T::Acc>| {

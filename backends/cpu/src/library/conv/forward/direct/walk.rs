@@ -1,6 +1,6 @@
 //! The tiles of a block.
 
-use super::points::{Points, nearest};
+use super::points::{Points, nearest, part};
 use super::{Direct, ZEROS};
 use crate::isa::first_cache;
 use crate::library::conv::forward::order::{Order, Orders};
@@ -57,12 +57,29 @@ pub(in super::super) unsafe fn walk<T: Stored>(
     let are_many = chosen.len() * plan.packed * size_of::<T::Acc>() > KEPT;
     let origin = direct.origin(task, sample, copy);
     let (positions, apart) = (size.iter().product::<usize>(), direct.apart(task));
-    for t in chosen.clone().step_by(plan.at_once) {
-        let panels = t..chosen.end.min(t + plan.at_once);
-        let (first, _) = plan.rows_of(job.sizes.rows, t);
-        let (last, _) = plan.rows_of(job.sizes.rows, panels.end - 1);
-        let rows = first.start..last.end;
-        let in_place = plan.result_beside && rows.len() == panels.len() * plan.width;
+    let strides = job.target.spatial;
+    let is_even = follow(size, strides, nearest(size, strides));
+    let mut t = chosen.start;
+    while t < chosen.end {
+        let rows_of = |panels: &Range<usize>| {
+            let [first, last] =
+                [panels.start, panels.end - 1].map(|panel| plan.rows_of(job.sizes.rows, panel).0);
+            first.start..last.end
+        };
+        let fills = |panels: &Range<usize>| rows_of(panels).len() == panels.len() * plan.width;
+        let mut panels = t..chosen.end.min(t + plan.at_once);
+        // Places have kernels for a part of one panel, whose sums are in the result too.
+        let has_parts = plan.result_beside && is_even && apart.is_some() && !plan.of_part.is_empty();
+        if has_parts && !fills(&panels) {
+            panels.end = t + 1;
+        }
+        t = panels.end;
+        let (rows, is_whole) = (rows_of(&panels), fills(&panels));
+        let part = match has_parts && !is_whole {
+            true => part(plan, rows.len()),
+            false => None,
+        };
+        let in_place = plan.result_beside && (is_whole || part.is_some());
         let (out, held) = match in_place {
             true => (job.target.spatial, usize::MAX),
             false => (
@@ -70,7 +87,7 @@ pub(in super::super) unsafe fn walk<T: Stored>(
                 HELD * PLACES,
             ),
         };
-        let apart = apart.filter(|_| !in_place || follow(size, out, nearest(size, out)));
+        let apart = apart.filter(|_| !in_place || is_even);
         let of = (task.block.at, out);
         if apart.is_none() {
             let moved = orders.take().and_then(|before| before.moved(of, origin));
@@ -80,11 +97,11 @@ pub(in super::super) unsafe fn walk<T: Stored>(
             }));
         }
         let weights = match weights {
-            Weights::Packed(all) => Weights::Packed(all.wrapping_add(t * plan.packed)),
+            Weights::Packed(all) => Weights::Packed(all.wrapping_add(panels.start * plan.packed)),
             // Sums of some places at a time would ask for the first weights again.
             Weights::Own(own) if positions > held => {
                 for panel in panels.clone() {
-                    let to = own.wrapping_add((panel - t) * plan.packed);
+                    let to = own.wrapping_add((panel - panels.start) * plan.packed);
                     // SAFETY: the weights are the caller's, and so is the room for them.
                     unsafe { pack_tile(task.kernels, job, plan, (task.group, panel), to) };
                 }
@@ -110,6 +127,7 @@ pub(in super::super) unsafe fn walk<T: Stored>(
                     at: origin.wrapping_offset(some.start as isize * apart),
                     apart,
                     places: some.start as usize..some.end as usize,
+                    kernels: part.unwrap_or(plan.points[walk.panels.len() - 1]),
                 };
                 // SAFETY: the caller's contract.
                 unsafe { walk.points(&points, in_place.then(|| nearest(size, out))) };
