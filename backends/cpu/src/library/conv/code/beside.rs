@@ -8,13 +8,11 @@ use std::sync::OnceLock;
 
 /// For each number of rows in use, and of positions.
 type Entries = Option<&'static [[Entry; STRIP]]>;
-type ByOrder = [OnceLock<Entries>; 2];
-type ByWindow = [[[ByOrder; MOST_STEP]; MOST_ROWS]; MOST_COLUMNS];
 /// Sums of single numbers, which come first.
 const SUMS: usize = Sum::I64 as usize + 1;
 
-/// By instruction set, sum and window.
-static STRIPS: [[ByWindow; SUMS]; 2] = [const {
+/// By instruction set, sum, window, and the order of its sums.
+static STRIPS: [[[[[[OnceLock<Entries>; 2]; MOST_STEP]; MOST_ROWS]; MOST_COLUMNS]; SUMS]; 2] = [const {
     [const {
         [const { [const { [const { [const { OnceLock::new() }; 2] }; MOST_STEP] }; MOST_ROWS] }; MOST_COLUMNS]
     }; SUMS]

@@ -2,7 +2,9 @@
 
 use super::isas;
 use crate::isa::Isa;
+use crate::library::conv::beside::{BesideArgs, STRIP, StripArgs, Window};
 use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
+use crate::library::conv::points::{PART, PointArgs};
 use crate::library::conv::steps::{PLACES, Place, Step, StepArgs, StepFn, TOGETHER};
 use crate::library::conv::tile::{Ahead, OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
@@ -187,6 +189,211 @@ fn tiles_agree<W: Word<Acc: Debug + PartialEq>>(dtype: MatDType, isa: Isa, numbe
                 );
             }
         }
+    }
+}
+
+/// Places at equal distances, by machine code that walks through them and by the compiler's steps.
+fn points_agree<W: Word<Acc: Debug + PartialEq>>(
+    dtype: MatDType,
+    isa: Isa,
+    number: impl Fn(usize) -> W::Acc,
+) {
+    let [Some(ours), Some(theirs)] = [true, false].map(|codegen| W::kernels(dtype, isa, codegen, false))
+    else {
+        panic!("{dtype:?} has other words");
+    };
+    let (ours, theirs) = (ours.tiles, theirs.tiles);
+    let numbers = |count: usize, seed: usize| (0..count).map(|i| number(i * 7 + seed)).collect::<Vec<_>>();
+    let (a, x, size) = (numbers(64 * 64, 3), numbers(4096, 11), size_of::<W::Acc>());
+    let [one, two] = ours.rows.map(|(lanes, _)| lanes);
+    // Lanes of a panel, panels, and rows; those of parts are less than a panel.
+    let sets = [(one, 1, one), (two, 1, two), (two, 2, 2 * two)];
+    let of_parts = (1..).map(|parts| (two, 1, parts * PART / size));
+    for (set, (lanes, panels, rows)) in ours.points.iter().zip(sets.into_iter().chain(of_parts)) {
+        let steps = theirs.steps[usize::from(lanes == two)];
+        for (count, kernel) in (1..).zip(*set) {
+            for (accumulate, terms, tiles) in [(false, 9, 3), (true, 4, 1), (true, 3, 2)] {
+                let (apart, pitch) = (15, 2 * two + 3);
+                let places = count * tiles;
+                let mut results = [0, 1].map(|_| numbers(places * pitch, 5));
+                let mut args = PointArgs {
+                    accumulate,
+                    tiles,
+                    terms,
+                    bytes: terms * size,
+                    x: x.as_ptr(),
+                    step: (apart * size) as isize,
+                    weights: a.as_ptr(),
+                    next_panel: (700 * size) as isize,
+                    out: results[0].as_mut_ptr(),
+                    out_step: (pitch * size) as isize,
+                    later: a.as_ptr().cast(),
+                };
+                // SAFETY: `a` and `x` have more than the places meet, and there is room for their rows.
+                unsafe { kernel(&mut args) };
+                assert_eq!(args.out.cast_const(), results[0].as_ptr_range().end);
+                let step = Step {
+                    end: (terms * size) as isize,
+                    bit: 0,
+                    back: -((terms * size) as isize),
+                    weights: 0,
+                };
+                for (at, panel) in (0..places).flat_map(|at| (0..panels).map(move |panel| (at, panel))) {
+                    let mut sums = results[1][at * pitch + panel * lanes..].to_vec();
+                    sums.resize(lanes, W::ZERO);
+                    let place = Place {
+                        at: x[at * apart..].as_ptr(),
+                        meets: 1,
+                        out: 0,
+                    };
+                    let mut args = StepArgs {
+                        accumulate,
+                        count: 1,
+                        places: &raw const place,
+                        meets: 1,
+                        steps: &raw const step,
+                        last: (&raw const step).wrapping_add(1),
+                        zeros: std::ptr::null(),
+                        weights: a[panel * 700..].as_ptr(),
+                        next_panel: 0,
+                        out: sums.as_mut_ptr(),
+                        asked: std::ptr::null_mut(),
+                        asked_step: 0,
+                        later: std::ptr::null(),
+                    };
+                    // SAFETY: as above; the sums have a panel.
+                    unsafe { (steps[0])(&mut args) };
+                    let rows = rows.min(lanes);
+                    results[1][at * pitch + panel * lanes..][..rows].copy_from_slice(&sums[..rows]);
+                }
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {count} places x {rows} rows, {terms} terms"
+                );
+            }
+        }
+    }
+}
+
+/// Strips of positions, by machine code that loads an element once and by the compiler's table.
+fn strips_agree<W: Word<Acc: Debug + PartialEq>>(
+    dtype: MatDType,
+    isa: Isa,
+    number: impl Fn(usize) -> W::Acc,
+) {
+    let Some(kernels) = W::kernels(dtype, isa, true, false) else {
+        panic!("{dtype:?} has other words");
+    };
+    let (beside, size) = (kernels.tiles.beside, size_of::<W::Acc>());
+    let numbers = |count: usize, seed: usize| (0..count).map(|i| number(i * 7 + seed)).collect::<Vec<_>>();
+    let (x, w) = (numbers(4096, 11), numbers(25 * 40, 3));
+    let windows = [
+        (3, 3, false),
+        (5, 5, false),
+        (5, 5, true),
+        (2, 3, true),
+        (1, 1, false),
+    ];
+    for ((columns, rows, by_rows), step) in windows.into_iter().flat_map(|w| [(w, 1), (w, 2)]) {
+        let window = Window {
+            columns,
+            rows,
+            step,
+            by_rows,
+        };
+        let Some(strips) = beside.strips(window) else {
+            continue;
+        };
+        // In the order of the sums.
+        let term = |column: usize, row: usize| match by_rows {
+            true => row * columns + column,
+            false => column * rows + row,
+        };
+        for (channels, count) in [(16, 2), (19, 1), (37, 2)] {
+            let lanes = beside.lanes;
+            let registers = (0..channels)
+                .step_by(lanes)
+                .map(|first| first.min(channels - lanes));
+            let terms = columns * rows;
+            let lane = |first: usize, term: usize| w[term * 40 + first..][..lanes].iter().copied();
+            let packed: Vec<_> = registers
+                .flat_map(|first| (0..terms).flat_map(move |term| lane(first, term)))
+                .collect();
+            for (used, positions) in (1..=rows).flat_map(|u| (1..=STRIP).map(move |p| (u, p))) {
+                let met = (positions - 1) * step + columns;
+                let at = |met: usize, row: usize| x[(met * used + row) * 38..].as_ptr();
+                let table: Vec<_> = (0..met)
+                    .flat_map(|m| (0..used).map(move |row| at(m, row)))
+                    .collect();
+                let pitch = channels + 2;
+                let mut results = [0, 1].map(|_| numbers(positions * count * pitch, 5));
+                let args = StripArgs {
+                    table: table.as_ptr(),
+                    weights: packed.as_ptr(),
+                    out: results[0].as_mut_ptr(),
+                    out_step: (pitch * size) as isize,
+                    channels: channels * size,
+                    strips: count,
+                    next: (3 * size) as isize,
+                    next_out: (positions * pitch * size) as isize,
+                };
+                // SAFETY: the table's addresses have the channels, three elements later too, and there is room for the positions.
+                unsafe { (strips[used - 1][positions - 1])(&args) };
+                let mut order: Vec<_> = (0..columns)
+                    .flat_map(|column| (0..used).map(move |row| (column, row)))
+                    .collect();
+                order.sort_by_key(|&(column, row)| term(column, row));
+                let weights: Vec<_> = (order.iter())
+                    .flat_map(|&(column, row)| w[term(column, row) * 40..][..channels].iter().copied())
+                    .collect();
+                for strip in 0..count {
+                    let of = |p: usize| {
+                        let later = |from: *const W::Acc| from.wrapping_add(3 * strip);
+                        (order.iter()).map(move |&(column, row)| later(at(p * step + column, row)))
+                    };
+                    let table: Vec<_> = (0..positions).flat_map(of).collect();
+                    // SAFETY: as above.
+                    unsafe {
+                        (beside.compiled)(&BesideArgs {
+                            table: table.as_ptr(),
+                            entries: order.len(),
+                            step: 0,
+                            positions,
+                            terms: order.len(),
+                            weights: weights.as_ptr(),
+                            channels,
+                            out: results[1][strip * positions * pitch..].as_mut_ptr(),
+                            out_position: pitch as isize,
+                        });
+                    }
+                }
+                assert!(
+                    results[0] == results[1],
+                    "{isa:?}, {columns} x {used} of {rows}, {positions} positions, {channels} channels"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn places_and_strips_have_the_bits_of_the_compiler() {
+    let wave = |i: usize| (i as f64 * 1.7).sin();
+    for isa in isas() {
+        let single = |i: usize| (wave(i) as f32).to_bits();
+        let whole = |i: usize| (i as u32).wrapping_mul(0x9e37_79b1);
+        let long = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tiles = u32::kernels(MatDType::F32, isa, true, false).map(|kernels| kernels.tiles);
+        let written = tiles.is_some_and(|tiles| !tiles.points.is_empty() && tiles.beside.code.is_some());
+        assert_eq!(written, isa != Isa::Baseline);
+        points_agree::<u32>(MatDType::F32, isa, single);
+        points_agree::<u64>(MatDType::F64, isa, |i| wave(i).to_bits());
+        points_agree::<u32>(MatDType::I32, isa, whole);
+        points_agree::<u64>(MatDType::I64, isa, long);
+        strips_agree::<u32>(MatDType::F32, isa, single);
+        strips_agree::<u64>(MatDType::F64, isa, |i| wave(i).to_bits());
+        strips_agree::<u32>(MatDType::I32, isa, whole);
+        strips_agree::<u64>(MatDType::I64, isa, long);
     }
 }
 
