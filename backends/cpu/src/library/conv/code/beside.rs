@@ -12,27 +12,29 @@ type Entries = Option<&'static [[Entry; STRIP]]>;
 const SUMS: usize = Sum::I64 as usize + 1;
 
 /// By instruction set, sum, window, and the order of its sums.
-static STRIPS: [[[[[[OnceLock<Entries>; 2]; MOST_STEP]; MOST_ROWS]; MOST_COLUMNS]; SUMS]; 2] = [const {
-    [const {
-        [const { [const { [const { [const { OnceLock::new() }; 2] }; MOST_STEP] }; MOST_ROWS] }; MOST_COLUMNS]
-    }; SUMS]
-}; 2];
+static STRIPS: [OnceLock<Entries>; 2 * SUMS * MOST_COLUMNS * MOST_ROWS * MOST_STEP * 2] =
+    [const { OnceLock::new() }; _];
+
+/// Where the kernels of a window are, if it has code.
+fn cell((sum, wide): (Sum, bool), window: Window) -> Option<&'static OnceLock<Entries>> {
+    let at = [
+        (usize::from(wide), 2),
+        (sum as usize, SUMS),
+        (window.columns.checked_sub(1)?, MOST_COLUMNS),
+        (window.rows.checked_sub(1)?, MOST_ROWS),
+        (window.step.checked_sub(1)?, MOST_STEP),
+        (window.by_rows.into(), 2),
+    ];
+    let exists = at.iter().all(|&(index, count)| index < count);
+    exists.then(|| &STRIPS[at.iter().fold(0, |all, (index, count)| all * count + index)])
+}
 
 /// The kernels of a window that has code, where the system lets memory be executed.
 pub(in super::super) fn strips<S>((sum, isa): (Sum, Isa), window: Window) -> Option<Strips<S>> {
     debug_assert_eq!(size_of::<S>(), 1 << sum.shift());
     let wide = isa == Isa::Avx512;
-    let Window {
-        columns,
-        rows,
-        step,
-        by_rows,
-    } = window;
-    let cell = (STRIPS[usize::from(wide)].get(sum as usize))
-        .and_then(|by_columns| by_columns.get(columns.wrapping_sub(1)))
-        .and_then(|by_rows| by_rows.get(rows.wrapping_sub(1)))
-        .and_then(|by_step| by_step.get(step.wrapping_sub(1)))?;
-    let entries = (*cell[usize::from(by_rows)].get_or_init(|| {
+    let rows = window.rows;
+    let entries = (*cell((sum, wide), window)?.get_or_init(|| {
         let mut asm = assembler(wide);
         let each = (1..=rows).flat_map(|used| (1..=STRIP).map(move |positions| (used, positions)));
         let starts: Vec<usize> = each
