@@ -8,9 +8,13 @@ use crate::types::shape::{Axes, Shape};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 
-/// Least channels of a convolution's result, and what divides their number.
+/// Least channels of a convolution's result, and what divides their number: others leave lanes of vectors empty.
 const LEAST: usize = 16;
-const STEP: usize = 8;
+const STEP: usize = 16;
+/// What divides it where the lanes are few beside what copies cost: of layers with a group for each channel, and of those with one tap that
+/// narrow at least so many channels.
+const FEW: usize = 8;
+const NARROWED: usize = 32;
 
 /// What a use of a value says about where its channels should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,16 +155,27 @@ fn channels_last(shape: &Shape) -> Option<Layout> {
 /// bytes if the device computes these fastest with the channels last.
 fn is_wide(lowering: &Lowering<'_>, id: NodeId) -> bool {
     let node = lowering.graph.node(id);
-    matches!(node.op, Op::Conv(_)) && suits(lowering, id, node.ty.shape[1])
+    let Op::Conv(attributes) = &node.op else {
+        return false;
+    };
+    let channels = node.ty.shape[1];
+    let [x, taps] = [0, 1].map(|operand| lowering.graph.shape(node.inputs[operand]));
+    let narrows =
+        taps.iter().skip(2).all(|&extent| extent == 1) && x[1] >= NARROWED && suits(lowering, id, x[1], STEP);
+    let step = match attributes.groups > 1 || narrows {
+        true => FEW,
+        false => STEP,
+    };
+    suits(lowering, id, channels, step)
 }
 
 /// Whether it is one that reads channels that fill vectors: a narrow one too, but it writes its own channels first.
 fn takes(lowering: &Lowering<'_>, id: NodeId) -> bool {
     let inputs = &lowering.graph.node(id).inputs;
-    is_wide(lowering, id) || suits(lowering, id, lowering.graph.shape(inputs[0])[1])
+    is_wide(lowering, id) || suits(lowering, id, lowering.graph.shape(inputs[0])[1], FEW)
 }
 
-fn suits(lowering: &Lowering<'_>, id: NodeId, channels: usize) -> bool {
+fn suits(lowering: &Lowering<'_>, id: NodeId, channels: usize, step: usize) -> bool {
     let graph = lowering.graph;
     let node = graph.node(id);
     let Op::Conv(attributes) = &node.op else {
@@ -174,7 +189,7 @@ fn suits(lowering: &Lowering<'_>, id: NodeId, channels: usize) -> bool {
     (attributes.groups == 1 || (by_channel && dtypes == singles))
         && node.ty.shape.len() == 4
         && channels >= LEAST
-        && channels.is_multiple_of(STEP)
+        && channels.is_multiple_of(step)
         && suit
         && lowering.support.channels_last(dtypes[0])
 }
