@@ -228,6 +228,7 @@ fn bits_of_one_tap() {
         [flat, flat, window(3, 3, 1, 1, 0)],
         [flat, window(11, 6, 1, 2, 0), window(10, 5, 1, 2, 0)],
         [flat, window(5, 7, 1, 1, 1), window(6, 8, 1, 1, 1)],
+        [flat, window(9, 7, 1, 1, -1), window(8, 3, 1, 2, -2)],
     ];
     let rows = [16, 24, 32, 40, 56, 70, 96, 144];
     for (windows, rows) in spaces.into_iter().flat_map(|w| rows.map(|rows| (w, rows))) {

@@ -34,9 +34,9 @@ pub(super) fn nearest(size: [usize; AXES], strides: [isize; AXES]) -> isize {
 }
 
 impl Direct {
-    /// Bytes from what a position of the task's block meets to what the next one meets, if there is one tap, which all meet, and one
-    /// such distance.
-    pub(super) fn apart<T: Stored>(&self, task: &Task<'_, T>) -> Option<isize> {
+    /// Bytes from a place to what its tap meets, and from what a position of the task's block meets to what the next one meets, if there is
+    /// one tap, which all meet, and one such distance.
+    pub(super) fn apart<T: Stored>(&self, task: &Task<'_, T>) -> Option<[isize; 2]> {
         let (pass, block) = (task.job.pass, &task.block);
         let all_meet = (0..AXES).all(|axis| {
             let of = &self.meets[axis][block.at[axis]..][..block.size[axis]];
@@ -48,7 +48,8 @@ impl Direct {
         let strides =
             [0, 1, 2].map(|axis| pass.axes[axis].step as isize * self.strides[axis] * self.element as isize);
         let next = nearest(block.size, strides);
-        follow(block.size, strides, next).then_some(next)
+        let first = self.steps.first()?;
+        follow(block.size, strides, next).then_some([first.end + first.back, next])
     }
 }
 

@@ -121,10 +121,10 @@ pub(in super::super) unsafe fn walk<T: Stored>(
             },
             asks: (cold || are_many) && !plan.local,
         };
-        if let Some(apart) = apart {
+        if let Some([tap, apart]) = apart {
             for some in cut(positions, held) {
                 let points = Points {
-                    at: origin.wrapping_offset(some.start as isize * apart),
+                    at: origin.wrapping_offset(tap + some.start as isize * apart),
                     apart,
                     places: some.start as usize..some.end as usize,
                     kernels: part.unwrap_or(plan.points[walk.panels.len() - 1]),
