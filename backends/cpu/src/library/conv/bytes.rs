@@ -173,7 +173,6 @@ pub(super) fn fours(
     // The compiler's kernels stand for their number.
     let tiles = Tiles {
         steps: base.tiles.steps,
-        points: base.tiles.points,
         ..tiles::pairs(base.tiles, isa)
     };
     Some(ConvKernels {

@@ -3,12 +3,12 @@
 pub(super) mod beside;
 pub(super) mod lines;
 mod outer;
-mod points;
+pub(super) mod points;
 mod steps;
 
 use super::beside::Beside;
 use super::lines::Lines;
-use super::points::{PART, PointFn};
+use super::points::Points;
 use super::steps::StepFn;
 use super::tile::{ASK_BYTES, ASK_LINES, ASK_TERMS, Ahead, OuterFn, TapArgs, TapFn, Tiles};
 use crate::codegen::assembler::{
@@ -33,7 +33,6 @@ struct Kernels {
     high: &'static [Entry],
     rows: [&'static [Entry]; 2],
     steps: [&'static [Entry]; 3],
-    points: &'static [&'static [Entry]],
     /// For `index + 1` taps of a line, with narrow and with wide registers.
     outer: [&'static [Entry]; 2],
 }
@@ -67,26 +66,13 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             let mut one = |places| steps::steps(&mut asm, sum, places, vectors);
             (1..=most).map(&mut one).collect::<Vec<usize>>()
         });
-        // One panel of one vector, one of two, and two of these; then the first parts of one of two.
-        let width = if wide { 64 } else { 32 };
-        let of_points = [1, 2, 4].map(|vectors| (vectors * width, vectors.min(2)));
-        let of_parts = (PART..2 * width).step_by(PART).map(|bytes| (bytes, 2));
-        let of_points: Vec<Vec<usize>> = (of_points.into_iter().chain(of_parts))
-            .map(|(bytes, panel)| {
-                let rows = points::Rows { bytes, panel };
-                let mut one = |places| points::points(&mut asm, sum, places, rows);
-                (1..=points::most(wide, bytes.div_ceil(width)))
-                    .map(&mut one)
-                    .collect()
-            })
-            .collect();
         let outer = compiled.outer.map(|(lanes, lines, _)| -> Vec<usize> {
             asm.half = wide && lanes * size_of::<S>() == 32;
             (lines.iter().zip(1..))
                 .map(|(&lines, taps)| outer(&mut asm, sum, lines as i32, taps))
                 .collect()
         });
-        let starts = of_taps.iter().chain(&of_steps).chain(&of_points).chain(&outer);
+        let starts = of_taps.iter().chain(&of_steps).chain(&outer);
         let entries = keep(&asm.code, starts.clone().flatten().copied())?;
         let mut left: &'static [Entry] = entries.leak();
         let mut next = starts.map(|starts| {
@@ -94,18 +80,14 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             left = rest;
             entries
         });
-        let mut next = || next.next().unwrap_or_default();
-        let [wide, high, a, b] = std::array::from_fn(|_| next());
-        let steps = std::array::from_fn(|_| next());
-        let points: Vec<_> = (0..of_points.len()).map(|_| next()).collect();
-        let outer = std::array::from_fn(|_| next());
+        let [wide, high, a, b, one, two, four, small, large] =
+            std::array::from_fn(|_| next.next().unwrap_or_default());
         Some(Kernels {
             wide,
             high,
             rows: [a, b],
-            steps,
-            points: points.leak(),
-            outer,
+            steps: [one, two, four],
+            outer: [small, large],
         })
     });
     let kernels = kernels.as_ref()?;
@@ -120,9 +102,7 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             steps: kernels
                 .steps
                 .map(|entries| std::mem::transmute::<&'static [Entry], &'static [StepFn<S>]>(entries)),
-            points: std::mem::transmute::<&'static [&'static [Entry]], &'static [&'static [PointFn<S>]]>(
-                kernels.points,
-            ),
+            points: Points(Some((sum, isa))),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];
@@ -205,6 +185,40 @@ impl Writer<'_> {
         match self.sum {
             Sum::FoursSwapped => self.multiply_add(to, w, x, spare),
             _ => self.multiply_add(to, x, w, spare),
+        }
+    }
+
+    /// Adds to the sums of places, `vectors` of each, the products of their elements in memory and the weights of one channel. These are two
+    /// vectors `offset` bytes behind an address, and those of a second panel `next` bytes behind them.
+    fn add_places(&mut self, (weights, next): (u8, u8), offset: i32, vectors: usize, elements: &[Rm]) {
+        let sums = elements.len() * vectors;
+        let (column, spare) = (sums as u8, (sums + vectors) as u8);
+        for vector in 0..vectors {
+            let offset = offset + (vector % 2) as i32 * self.asm.width();
+            let from = match vector {
+                0 | 1 => Rm::Base {
+                    base: weights,
+                    offset,
+                },
+                _ => Rm::Index {
+                    base: weights,
+                    index: next,
+                    shift: 0,
+                    offset,
+                },
+            };
+            self.load(column + vector as u8, from);
+        }
+        for (i, &from) in elements.iter().enumerate() {
+            if vectors == 1 && self.spreads() {
+                self.multiply_add_spread(i as u8, column, from);
+                continue;
+            }
+            let factor = self.spread_in_turn(i, spare, from);
+            for vector in 0..vectors {
+                let to = (i * vectors + vector) as u8;
+                self.multiply_add_element(to, factor, column + vector as u8, spare + 1);
+            }
         }
     }
 

@@ -1,5 +1,29 @@
 //! Micro-kernels on places at equal distances, which meet one tap, of an operand whose channels are neighbours.
 
+use super::code::points as code;
+use crate::isa::Isa;
+use crate::library::gemm::code::Sum;
+
+/// Machine code for sums of a kind on an instruction set, if there is any.
+#[derive(Clone, Copy)]
+pub(super) struct Points(pub(super) Option<(Sum, Isa)>);
+
+/// Rows of a place.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Bytes of those that are summed: all of one panel or of two, or the first of one panel, a multiple of [`PART`].
+    pub(super) bytes: usize,
+    /// Registers of a panel.
+    pub(super) panel: usize,
+}
+
+impl Points {
+    /// The kernels for `index + 1` places of a tile, if there are any for the rows.
+    pub(super) fn kernels<S>(self, rows: Rows) -> Option<&'static [PointFn<S>]> {
+        code::kernels(self.0?, rows)
+    }
+}
+
 /// `out[p, j] (+)= sum over channels of weights[channel, j] * x[p, channel]` for the places p of tiles. Distances are in bytes.
 #[repr(C)]
 pub(super) struct PointArgs<S> {

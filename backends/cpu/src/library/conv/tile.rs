@@ -2,7 +2,7 @@
 
 use super::beside::{self, Beside, BesideArgs};
 use super::lines::{self, Lines, LinesArgs};
-use super::points::PointFn;
+use super::points::Points;
 use super::steps::{PLACES, StepArgs, StepFn, steps};
 use crate::library::gemm::{Lanes, Vector};
 
@@ -156,9 +156,8 @@ pub(super) struct Tiles<S: 'static> {
     /// The same for an operand whose channels are neighbours, and kernels for two panels of the wider ones, where there are registers
     /// for their sums.
     pub(super) steps: [&'static [StepFn<S>]; 3],
-    /// The same for places at equal distances: as many kernels as there are registers for their sums. Behind them those for the first rows of
-    /// a panel of two registers, a multiple of [`PART`](super::points::PART) bytes.
-    pub(super) points: &'static [&'static [PointFn<S>]],
+    /// The same for places at equal distances.
+    pub(super) points: Points,
     /// Lanes of a sum, which every instruction set has, and kernels of height `index + 1`.
     pub(super) dots: (usize, &'static [DotFn<S>]),
     /// With narrow and with wide registers: lanes, and for `index + 1` taps of a line, how many lines a kernel takes, and the kernels.
@@ -445,7 +444,7 @@ macro_rules! tiles {
                     &[step::<2> as StepFn<$word>; PLACES],
                     &[],
                 ],
-                points: &[],
+                points: Points(None),
                 dots: (<$across as Vector>::LANES, &[$(dot::<$dots>),*]),
                 outer: [
                     (
@@ -472,8 +471,8 @@ tiles!(I64_PLAIN, u64, Lanes<i64, 2>, wide 2, high 4, dots Lanes<i64, 2> [1 2], 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{
-        Beside, BesideArgs, DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, PutArgs, StepArgs, StepFn,
-        TapArgs, TapFn, Tiles, Vector, beside, dots, lines, outer, put, put_beside, steps, taps,
+        Beside, BesideArgs, DotArgs, Lines, LinesArgs, OuterArgs, OuterFn, PLACES, Points, PutArgs, StepArgs,
+        StepFn, TapArgs, TapFn, Tiles, Vector, beside, dots, lines, outer, put, put_beside, steps, taps,
     };
     use crate::library::gemm::{F32x8, F32x16, F64x4, F64x8, I32x8, I32x16, I64x8, Pair};
 

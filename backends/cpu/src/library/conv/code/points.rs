@@ -1,13 +1,14 @@
 //! Kernels on places at equal distances, as machine code.
 
-use super::{Sum, Writer, arg};
+use super::{Entry, Isa, Sum, Writer, arg, assembler, keep};
 use crate::codegen::assembler::{
     AT_LEAST, Assembler, EQUAL, LESS, Label, RAX, RBP, RBX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
-use crate::library::conv::points::PointArgs;
+use crate::library::conv::points::{PART, PointArgs, PointFn, Rows};
 use crate::library::conv::steps::LATER;
 use crate::prefetch::LINE;
 use std::mem::offset_of;
+use std::sync::OnceLock;
 
 /// Channels between two tests of a loop.
 const UNROLL: i32 = 4;
@@ -22,8 +23,43 @@ const TILES: u8 = 11;
 /// Every third place.
 const X: [u8; 5] = [RBX, RBP, 12, 13, 14];
 
+/// For each number of places, the first instructions.
+type Entries = Option<&'static [Entry]>;
+/// Panels of one register, or parts of those of two up to two of them.
+const SETS: usize = 1 + 4 * 64 / PART;
+
+/// By instruction set, sum, and rows.
+static POINTS: [[[OnceLock<Entries>; SETS]; Sum::ALL.len()]; 2] =
+    [const { [const { [const { OnceLock::new() }; SETS] }; Sum::ALL.len()] }; 2];
+
+/// The kernels for `index + 1` places, where there are some for the rows and the system lets memory be executed.
+pub(in super::super) fn kernels<S>((sum, isa): (Sum, Isa), rows: Rows) -> Option<&'static [PointFn<S>]> {
+    debug_assert_eq!(size_of::<S>(), 1 << sum.shift());
+    let wide = isa == Isa::Avx512;
+    let width = if wide { 64 } else { 32 };
+    let Rows { bytes, panel } = rows;
+    let set = match panel {
+        1 if bytes == width => 0,
+        2 if bytes.is_multiple_of(PART) && (bytes <= 2 * width || bytes == 4 * width) => bytes / PART,
+        _ => return None,
+    };
+    let most = most(wide, bytes.div_ceil(width));
+    if most == 0 {
+        return None;
+    }
+    let entries = (*POINTS[usize::from(wide)][sum as usize][set].get_or_init(|| {
+        let mut asm = assembler(wide);
+        let starts: Vec<usize> = (1..=most)
+            .map(|places| points(&mut asm, sum, places, rows))
+            .collect();
+        Some(&*keep(&asm.code, starts)?.leak())
+    }))?;
+    // SAFETY: the entries are functions of this type, which read nothing of `S` but its size.
+    Some(unsafe { std::mem::transmute::<&'static [Entry], &'static [PointFn<S>]>(entries) })
+}
+
 /// Most places of a tile of so many vectors each.
-pub(super) fn most(wide: bool, vectors: usize) -> usize {
+fn most(wide: bool, vectors: usize) -> usize {
     match (wide, vectors) {
         (true, 4) => 6,
         (true, _) => 14,
@@ -37,17 +73,8 @@ fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
 }
 
-/// Bytes of a place in its panels.
-#[derive(Clone, Copy)]
-pub(super) struct Rows {
-    /// Of them those that are computed, a multiple of half a vector of AVX-512.
-    pub(super) bytes: usize,
-    /// Vectors of a panel.
-    pub(super) panel: usize,
-}
-
 /// Appends a kernel for tiles of `count` places; the position of its first instruction.
-pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, rows: Rows) -> usize {
+fn points(asm: &mut Assembler, sum: Sum, count: usize, rows: Rows) -> usize {
     asm.align(64);
     let entry = asm.code.len();
     let mut w = Writer { asm, sum };
@@ -55,7 +82,6 @@ pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, rows: Rows) ->
     let vectors = rows.bytes.div_ceil(width as usize);
     let half = !rows.bytes.is_multiple_of(width as usize);
     let sums = count * vectors;
-    let (column, spare) = (sums as u8, (sums + vectors) as u8);
     let panel = rows.panel as i32 * width;
     let x = &X[..count.div_ceil(3)];
     x.iter().for_each(|&x| w.asm.push(x));
@@ -115,40 +141,17 @@ pub(super) fn points(asm: &mut Assembler, sum: Sum, count: usize, rows: Rows) ->
     w.asm.place(&mut begin);
     // One channel, whose weights are those of `channel` behind the address.
     let term = |w: &mut Writer<'_>, channel: i32| {
-        for vector in 0..vectors as i32 {
-            let offset = channel * panel + vector % 2 * width;
-            let from = match vector {
-                0 | 1 => at(WEIGHTS, offset),
-                _ => Rm::Index {
-                    base: WEIGHTS,
-                    index: NEXT,
-                    shift: 0,
-                    offset,
-                },
-            };
-            w.load(column + vector as u8, from);
-        }
-        for i in 0..count {
-            let base = x[i / 3];
-            let from = match i % 3 {
-                0 => at(base, channel * lane),
-                shift => Rm::Index {
-                    base,
-                    index: STEP,
-                    shift: shift as u8 - 1,
-                    offset: channel * lane,
-                },
-            };
-            if vectors == 1 && w.spreads() {
-                w.multiply_add_spread(i as u8, column, from);
-                continue;
-            }
-            let factor = w.spread_in_turn(i, spare, from);
-            for vector in 0..vectors {
-                let to = (i * vectors + vector) as u8;
-                w.multiply_add_element(to, factor, column + vector as u8, spare + 1);
-            }
-        }
+        let element = |i: usize| match i % 3 {
+            0 => at(x[i / 3], channel * lane),
+            shift => Rm::Index {
+                base: x[i / 3],
+                index: STEP,
+                shift: shift as u8 - 1,
+                offset: channel * lane,
+            },
+        };
+        let elements: Vec<Rm> = (0..count).map(element).collect();
+        w.add_places((WEIGHTS, NEXT), channel * panel, vectors, &elements);
     };
     let advance = |w: &mut Writer<'_>, channels: i32| {
         w.asm.add(WEIGHTS, channels * panel);

@@ -40,7 +40,6 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
     let mut w = Writer { asm, sum };
     let (width, lane) = (w.asm.width(), w.lane());
     let sums = count * vectors;
-    let (column, spare) = (sums as u8, (sums + vectors) as u8);
     let panel = vectors.min(2) as i32 * width;
     let x = &X[..count];
     x.iter().for_each(|&x| w.asm.push(x));
@@ -74,39 +73,14 @@ pub(super) fn steps(asm: &mut Assembler, sum: Sum, count: usize, vectors: usize)
 
     // One channel: its weights are those of `channel` behind the address, its elements `back` channels before what is left.
     let term = |w: &mut Writer<'_>, channel: i32, back: i32| {
-        for vector in 0..vectors as i32 {
-            let offset = channel * panel + vector % 2 * width;
-            let from = match vector {
-                0 | 1 => Rm::Base {
-                    base: WEIGHTS,
-                    offset,
-                },
-                _ => Rm::Index {
-                    base: WEIGHTS,
-                    index: NEXT,
-                    shift: 0,
-                    offset,
-                },
-            };
-            w.load(column + vector as u8, from);
-        }
-        for (i, &x) in x.iter().enumerate() {
-            let from = Rm::Index {
-                base: x,
-                index: LEFT,
-                shift: 0,
-                offset: (channel - back) * lane,
-            };
-            if vectors == 1 && w.spreads() {
-                w.multiply_add_spread(i as u8, column, from);
-                continue;
-            }
-            let factor = w.spread_in_turn(i, spare, from);
-            for vector in 0..vectors {
-                let to = (i * vectors + vector) as u8;
-                w.multiply_add_element(to, factor, column + vector as u8, spare + 1);
-            }
-        }
+        let element = |&base: &u8| Rm::Index {
+            base,
+            index: LEFT,
+            shift: 0,
+            offset: (channel - back) * lane,
+        };
+        let elements: Vec<Rm> = x.iter().map(element).collect();
+        w.add_places((WEIGHTS, NEXT), channel * panel, vectors, &elements);
     };
     let mut step = Label::default();
     w.asm.align(32);

@@ -4,7 +4,7 @@ use super::direct::Direct;
 use super::shape::{Along, Shape};
 use super::{Job, rows, squares};
 use crate::library::conv::geometry::{Axis, Layout, blocks};
-use crate::library::conv::points::PointFn;
+use crate::library::conv::points::{PointFn, Points, Rows};
 use crate::library::conv::steps::StepFn;
 use crate::library::conv::tile::{ASK_TERMS, TapFn};
 use crate::library::conv::words::ConvKernels;
@@ -53,9 +53,9 @@ pub(super) struct Plan<S: 'static> {
     pub(super) starts: bool,
     /// Kernels for places of an operand that is read where it lies, for one panel of rows and for two.
     pub(super) steps: [&'static [StepFn<S>]; 2],
-    pub(super) points: [&'static [PointFn<S>]; 2],
-    /// The same for rows that are a part of a panel.
-    pub(super) of_part: &'static [&'static [PointFn<S>]],
+    /// Those for places at equal distances, and registers of a panel.
+    points: Points,
+    panel: usize,
     /// Terms, and how many of them have weights and elements that stay in L1 together.
     pub(super) terms: usize,
     pub(super) near: usize,
@@ -161,8 +161,8 @@ impl<S> Plan<S> {
             width,
             kernels: set,
             steps: shape.steps,
-            points: shape.points,
-            of_part: shape.of_part,
+            points: kernels.tiles.points,
+            panel: if width == kernels.tiles.rows[0].0 { 1 } else { 2 },
             packed: packed_tile(terms, height) + kernels.starts(height),
             weights: packed_tile(terms, height),
             starts: kernels.starts(height) > 0,
@@ -182,6 +182,14 @@ impl<S> Plan<S> {
     pub(super) fn tiles_of(&self, part: usize) -> Range<usize> {
         let some = piece(self.tiles.div_ceil(self.at_once), self.parts, part);
         some.start * self.at_once..self.tiles.min(some.end * self.at_once)
+    }
+
+    /// The kernels for places of so many rows, all of some panels or the first of one.
+    pub(super) fn of_places(&self, rows: usize) -> Option<&'static [PointFn<S>]> {
+        self.points.kernels(Rows {
+            bytes: rows * size_of::<S>(),
+            panel: self.panel,
+        })
     }
 
     /// The rows of a tile, and the packed weights of a term.

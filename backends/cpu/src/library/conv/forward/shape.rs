@@ -3,7 +3,6 @@
 use super::direct;
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Sizes;
-use crate::library::conv::points::PointFn;
 use crate::library::conv::steps::StepFn;
 use crate::library::conv::tile::TapFn;
 use crate::library::conv::words::ConvKernels;
@@ -64,9 +63,6 @@ pub(super) struct Shape<S: 'static> {
     pub(super) kernels: &'static [TapFn<S>],
     /// Kernels for `index + 1` places of one panel of rows, and of two at once.
     pub(super) steps: [&'static [StepFn<S>]; 2],
-    /// The same for places at equal distances, if there are any, and for parts of a panel.
-    pub(super) points: [&'static [PointFn<S>]; 2],
-    pub(super) of_part: &'static [&'static [PointFn<S>]],
     /// Of a copy of the operand.
     pub(super) copied: bool,
     /// Each tap along the last axis gets planes of its own, whose lines follow one another without padding.
@@ -91,8 +87,6 @@ impl<S> Shape<S> {
                 width: WIDEST,
                 kernels: &[],
                 steps: [&[]; 2],
-                points: [&[]; 2],
-                of_part: &[],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -119,23 +113,13 @@ impl<S> Shape<S> {
             && direct::suits(pass, sizes.channels, true);
         if kernels.reads_channels() && (lies || pays) {
             let [one, two, four] = tiles.steps;
-            let is_narrow = rows.0 == tiles.rows[0].0;
             return Shape {
                 along: Along::Direct,
                 width: rows.0,
                 kernels: &[],
-                steps: match is_narrow {
+                steps: match rows.0 == tiles.rows[0].0 {
                     true => [one, &[]],
                     false => [two, four],
-                },
-                points: match tiles.points {
-                    [one, ..] if is_narrow => [one, &[]],
-                    [_, two, four, ..] => [two, four],
-                    _ => [&[]; 2],
-                },
-                of_part: match tiles.points {
-                    [_, _, _, parts @ ..] if !is_narrow => parts,
-                    _ => &[],
                 },
                 copied: !lies,
                 spread: false,
@@ -148,8 +132,6 @@ impl<S> Shape<S> {
                 width,
                 kernels: set,
                 steps: [&[]; 2],
-                points: [&[]; 2],
-                of_part: &[],
                 copied: false,
                 spread: false,
                 result_beside: false,
@@ -161,8 +143,6 @@ impl<S> Shape<S> {
             width,
             kernels,
             steps: [&[]; 2],
-            points: [&[]; 2],
-            of_part: &[],
             copied: false,
             spread: line < LOW && pass.axes[2].span > 0,
             result_beside: channels.of_result,

@@ -4,7 +4,7 @@ use super::isas;
 use crate::isa::Isa;
 use crate::library::conv::beside::{BesideArgs, STRIP, StripArgs, Window};
 use crate::library::conv::lines::{HIGHEST, LinesArgs, MOST_ROWS};
-use crate::library::conv::points::{PART, PointArgs};
+use crate::library::conv::points::{PART, PointArgs, Rows};
 use crate::library::conv::steps::{PLACES, Place, Step, StepArgs, StepFn, TOGETHER};
 use crate::library::conv::tile::{Ahead, OuterArgs, TILE, TapArgs};
 use crate::library::conv::words::Word;
@@ -208,10 +208,18 @@ fn points_agree<W: Word<Acc: Debug + PartialEq>>(
     let [one, two] = ours.rows.map(|(lanes, _)| lanes);
     // Lanes of a panel, panels, and rows; those of parts are less than a panel.
     let sets = [(one, 1, one), (two, 1, two), (two, 2, 2 * two)];
-    let of_parts = (1..).map(|parts| (two, 1, parts * PART / size));
-    for (set, (lanes, panels, rows)) in ours.points.iter().zip(sets.into_iter().chain(of_parts)) {
+    let of_parts = (1..2 * one * size / PART).map(|parts| (two, 1, parts * PART / size));
+    for (lanes, panels, rows) in sets.into_iter().chain(of_parts) {
+        let of = Rows {
+            bytes: rows * size,
+            panel: lanes / one,
+        };
+        let set = ours.points.kernels::<W::Acc>(of).unwrap_or_default();
+        // AVX2 has no registers for the sums of two panels.
+        let exists = ours.points.0.is_some() && (panels == 1 || isa == Isa::Avx512);
+        assert_eq!(!set.is_empty(), exists, "{isa:?}, {rows} rows");
         let steps = theirs.steps[usize::from(lanes == two)];
-        for (count, kernel) in (1..).zip(*set) {
+        for (count, kernel) in (1..).zip(set) {
             for (accumulate, terms, tiles) in [(false, 9, 3), (true, 4, 1), (true, 3, 2)] {
                 let (apart, pitch) = (15, 2 * two + 3);
                 let places = count * tiles;
@@ -384,7 +392,7 @@ fn places_and_strips_have_the_bits_of_the_compiler() {
         let whole = |i: usize| (i as u32).wrapping_mul(0x9e37_79b1);
         let long = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let tiles = u32::kernels(MatDType::F32, isa, true, false).map(|kernels| kernels.tiles);
-        let written = tiles.is_some_and(|tiles| !tiles.points.is_empty() && tiles.beside.code.is_some());
+        let written = tiles.is_some_and(|tiles| tiles.points.0.is_some() && tiles.beside.code.is_some());
         assert_eq!(written, isa != Isa::Baseline);
         points_agree::<u32>(MatDType::F32, isa, single);
         points_agree::<u64>(MatDType::F64, isa, |i| wave(i).to_bits());

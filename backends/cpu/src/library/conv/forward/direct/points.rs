@@ -3,9 +3,8 @@
 use super::Direct;
 use super::walk::{Chunk, Walk};
 use crate::library::conv::forward::Task;
-use crate::library::conv::forward::plan::Plan;
 use crate::library::conv::geometry::AXES;
-use crate::library::conv::points::{PART, PointArgs, PointFn};
+use crate::library::conv::points::{PointArgs, PointFn};
 use crate::library::conv::product::follow;
 use crate::library::conv::steps::LATER;
 use crate::library::gemm::Stored;
@@ -18,13 +17,6 @@ pub(super) struct Points<S: 'static> {
     pub(super) apart: isize,
     pub(super) places: Range<usize>,
     pub(super) kernels: &'static [PointFn<S>],
-}
-
-/// The kernels for so many rows of one panel, where there are any.
-pub(super) fn part<S>(plan: &Plan<S>, rows: usize) -> Option<&'static [PointFn<S>]> {
-    let bytes = rows * size_of::<S>();
-    let index = (bytes / PART).checked_sub(1)?;
-    (plan.of_part.get(index).copied()).filter(|_| bytes.is_multiple_of(PART))
 }
 
 /// The stride of the last axis with several places.
@@ -42,7 +34,7 @@ impl Direct {
             let of = &self.meets[axis][block.at[axis]..][..block.size[axis]];
             of.iter().all(|&meets| meets != 0)
         });
-        if task.plan.points[0].is_empty() || pass.taps() != 1 || !all_meet {
+        if task.plan.of_places(task.plan.width).is_none() || pass.taps() != 1 || !all_meet {
             return None;
         }
         let strides =

@@ -1,6 +1,6 @@
 //! The tiles of a block.
 
-use super::points::{Points, nearest, part};
+use super::points::{Points, nearest};
 use super::{Direct, ZEROS};
 use crate::isa::first_cache;
 use crate::library::conv::forward::order::{Order, Orders};
@@ -69,14 +69,14 @@ pub(in super::super) unsafe fn walk<T: Stored>(
         let fills = |panels: &Range<usize>| rows_of(panels).len() == panels.len() * plan.width;
         let mut panels = t..chosen.end.min(t + plan.at_once);
         // Places have kernels for a part of one panel, whose sums are in the result too.
-        let has_parts = plan.result_beside && is_even && apart.is_some() && !plan.of_part.is_empty();
+        let has_parts = plan.result_beside && is_even && apart.is_some();
         if has_parts && !fills(&panels) {
             panels.end = t + 1;
         }
         t = panels.end;
         let (rows, is_whole) = (rows_of(&panels), fills(&panels));
         let part = match has_parts && !is_whole {
-            true => part(plan, rows.len()),
+            true => plan.of_places(rows.len()),
             false => None,
         };
         let in_place = plan.result_beside && (is_whole || part.is_some());
@@ -87,9 +87,12 @@ pub(in super::super) unsafe fn walk<T: Stored>(
                 HELD * PLACES,
             ),
         };
+        // Kernels that walk through the places by themselves, where there are some.
         let apart = apart.filter(|_| !in_place || is_even);
+        let kernels = part.or_else(|| plan.of_places(panels.len() * plan.width));
+        let even = apart.zip(kernels);
         let of = (task.block.at, out);
-        if apart.is_none() {
+        if even.is_none() {
             let moved = orders.take().and_then(|before| before.moved(of, origin));
             *orders = Some(moved.unwrap_or_else(|| {
                 let places = direct.places(task, origin, out);
@@ -121,13 +124,13 @@ pub(in super::super) unsafe fn walk<T: Stored>(
             },
             asks: (cold || are_many) && !plan.local,
         };
-        if let Some([tap, apart]) = apart {
+        if let Some(([tap, apart], kernels)) = even {
             for some in cut(positions, held) {
                 let points = Points {
                     at: origin.wrapping_offset(tap + some.start as isize * apart),
                     apart,
                     places: some.start as usize..some.end as usize,
-                    kernels: part.unwrap_or(plan.points[walk.panels.len() - 1]),
+                    kernels,
                 };
                 // SAFETY: the caller's contract.
                 unsafe { walk.points(&points, in_place.then(|| nearest(size, out))) };
