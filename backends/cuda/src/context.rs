@@ -2,7 +2,9 @@
 
 use crate::api::codes::{self, SUCCESS};
 use crate::api::driver::{Driver, RawContext, RawDevice, RawEvent, RawStream};
+use crate::memory::Block;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_hal::tables::NoticeKind;
 use thalweg_hal::{Error, Host, Result, Status};
@@ -24,6 +26,10 @@ pub(crate) struct Context {
     events: Mutex<Vec<RawEvent>>,
     // Streams to capture on that nobody uses now.
     capturing: Mutex<Vec<RawStream>>,
+    // Pinned memory that nobody uses now.
+    pinned: Mutex<Vec<Block>>,
+    // Whether a thread asks whether the device works.
+    looking: AtomicBool,
 }
 
 impl Context {
@@ -53,6 +59,8 @@ impl Context {
             lost: OnceLock::new(),
             events: Mutex::new(Vec::new()),
             capturing: Mutex::new(Vec::new()),
+            pinned: Mutex::new(Vec::new()),
+            looking: AtomicBool::new(false),
         }))
     }
 
@@ -105,6 +113,43 @@ impl Context {
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.get().is_some()
+    }
+
+    /// Asks on a thread of its own whether the device works; [`Context::alive`] tells later. The caller may be who a stream waits
+    /// for, and the driver may hold up whoever asks until that stream is done.
+    pub(crate) fn look(self: &Arc<Self>) {
+        if self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let context = Arc::clone(self);
+        let look = move || {
+            if context.enter().is_ok()
+                && let Ok(event) = context.event()
+            {
+                // SAFETY: plain call. Any call tells of a broken context.
+                let code = unsafe { (context.api.event_query)(event.raw) };
+                if code != codes::NOT_READY {
+                    let _ = context.check("cuEventQuery", code);
+                }
+            }
+            context.looking.store(false, Ordering::Release);
+        };
+        let thread = std::thread::Builder::new().name("thalweg-cuda-look".into());
+        if thread.spawn(look).is_err() {
+            self.looking.store(false, Ordering::Release);
+        }
+    }
+
+    /// Pinned memory of so many bytes that somebody has left.
+    pub(crate) fn kept_pinned(&self, bytes: usize) -> Option<Block> {
+        let mut pinned = self.pinned.lock();
+        let at = pinned.iter().position(|block| block.bytes == bytes)?;
+        Some(pinned.swap_remove(at))
+    }
+
+    /// Leaves pinned memory to the next. No work uses it any more.
+    pub(crate) fn keep_pinned(&self, block: Block) {
+        self.pinned.lock().push(block);
     }
 
     /// An event without timing, until it is dropped. The context is current.
@@ -171,7 +216,7 @@ impl Drop for Capturing<'_> {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: nothing uses events and streams, and the context is given back once.
+        // SAFETY: nothing uses events, streams and pinned memory, and the context is given back once.
         unsafe {
             (self.api.set_context)(self.raw);
             for stream in self.capturing.get_mut().drain(..) {
@@ -179,6 +224,9 @@ impl Drop for Context {
             }
             for event in self.events.get_mut().drain(..) {
                 (self.api.event_destroy)(event);
+            }
+            for block in self.pinned.get_mut().drain(..) {
+                (self.api.host_free)(block.address.as_ptr().cast());
             }
             (self.api.set_context)(RawContext(std::ptr::null_mut()));
             (self.api.release_context)(self.device);
@@ -198,13 +246,6 @@ impl Event {
     pub(crate) fn is_done(&self) -> bool {
         // SAFETY: plain call.
         unsafe { (self.context.api.event_query)(self.raw) != codes::NOT_READY }
-    }
-
-    /// Waits until the point is passed.
-    pub(crate) fn wait(&self) -> Result<()> {
-        // SAFETY: plain call.
-        let code = unsafe { (self.context.api.event_synchronize)(self.raw) };
-        self.context.check("cuEventSynchronize", code)
     }
 }
 

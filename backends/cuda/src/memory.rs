@@ -213,54 +213,71 @@ pub(crate) fn is_pageable(context: &Context, address: *const u8, bytes: u64) -> 
     firsts.all(|at| pinned_until(context, at).is_none())
 }
 
-/// Pinned host memory of our own.
-pub(crate) struct Pinned {
-    address: NonNull<u8>,
+/// A block of pinned host memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    /// On the host.
+    pub(crate) address: NonNull<u8>,
     device: DevicePtr,
-    context: Arc<Context>,
+    /// Its size.
+    pub(crate) bytes: usize,
 }
 
 // SAFETY: plain memory; whoever uses it orders the accesses.
-unsafe impl Send for Pinned {}
+unsafe impl Send for Block {}
 // SAFETY: as above.
-unsafe impl Sync for Pinned {}
+unsafe impl Sync for Block {}
+
+/// Pinned host memory of our own. The context keeps it for the next who asks for as much: to free it would wait for all streams,
+/// of which one may wait for who frees it.
+pub(crate) struct Pinned {
+    block: Block,
+    context: Arc<Context>,
+}
 
 impl Pinned {
     /// `bytes` bytes, starting at a page. The context is current.
     pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Pinned> {
+        let context = Arc::clone(context);
+        if let Some(block) = context.kept_pinned(bytes) {
+            return Ok(Pinned { block, context });
+        }
         let mut raw = std::ptr::null_mut();
         // SAFETY: plain call.
         let code = unsafe { (context.api.host_alloc)(&raw mut raw, bytes, PORTABLE | MAPPED) };
         context.check("cuMemHostAlloc", code)?;
         let address = NonNull::new(raw.cast::<u8>())
             .ok_or_else(|| Error::internal("cuMemHostAlloc returned nothing and no error"))?;
-        let mut pinned = Pinned {
+        let mut block = Block {
             address,
             device: 0,
-            context: Arc::clone(context),
+            bytes,
         };
         // SAFETY: the memory was allocated with an address on the device.
-        let code = unsafe { (context.api.host_device_ptr)(&raw mut pinned.device, raw, 0) };
-        context.check("cuMemHostGetDevicePointer", code)?;
+        let code = unsafe { (context.api.host_device_ptr)(&raw mut block.device, raw, 0) };
+        let pinned = Pinned { block, context };
+        pinned.context.check("cuMemHostGetDevicePointer", code)?;
         Ok(pinned)
     }
 
     /// Host address of a byte.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
-        self.address.as_ptr().wrapping_add(offset)
+        self.block.address.as_ptr().wrapping_add(offset)
     }
 
     /// Device address of the first byte.
     pub(crate) fn device(&self) -> DevicePtr {
-        self.device
+        self.block.device
+    }
+
+    /// Whose it is.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if self.context.enter().is_ok() {
-            // SAFETY: owned, and no work uses it any more.
-            unsafe { (self.context.api.host_free)(self.address.as_ptr().cast()) };
-        }
+        self.context.keep_pinned(self.block);
     }
 }

@@ -127,10 +127,32 @@ impl Builder {
         let mut function = RawFunction(std::ptr::null_mut());
         // SAFETY: a loaded module and a name that ends with a zero.
         let code = unsafe { (self.context().api.module_function)(&raw mut function, raw, name.as_ptr()) };
-        self.context()
-            .check("cuModuleGetFunction", code)
-            .map(|()| Entry { function })
+        self.context().check("cuModuleGetFunction", code)?;
+        // Drivers from 12.4 on load a function when it is first launched, and wait for all streams then, of which one may wait for
+        // who launches. Earlier ones load it when it is asked for.
+        if let Some(load) = self.context().api.function_load {
+            // SAFETY: plain call.
+            self.context().check("cuFuncLoad", unsafe { load(function) })?;
+        }
+        Ok(Entry { function })
     }
+}
+
+/// Bytes of a stack for NVRTC, which takes over 3 MiB for a chain of 2,000 operations. A program has no more than a few thousand.
+const STACK: usize = 64 << 20;
+
+/// Runs what recurses deeply on a thread with room for that: threads have 2 MiB where nobody asks for more.
+fn deep<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("thalweg-cuda-compile".into())
+            .stack_size(STACK);
+        let running = thread.spawn_scoped(scope, run);
+        let running =
+            running.map_err(|error| Error::unavailable(format!("no thread to compile on: {error}")))?;
+        let failed = |_| Err(Error::internal("the compiler panicked"));
+        running.join().unwrap_or_else(failed)
+    })
 }
 
 impl programs::Compiler for Compiler {
@@ -175,7 +197,8 @@ impl programs::Compiler for Compiler {
     fn compile(&self, name: &str, source: &str, _: bool) -> Result<Compiled<RawModule>> {
         let file = CString::new(format!("{name}.cu"))
             .map_err(|_| Error::invalid_argument("a kernel's name holds a zero"))?;
-        Ok(match self.nvrtc.run(&file, source, self.arch, &self.options)? {
+        let run = || self.nvrtc.run(&file, source, self.arch, &self.options);
+        Ok(match deep(run)? {
             nvrtc::Compiled::Code(code, log) => Compiled::Built(Built {
                 program: self.load(name, &code)?,
                 binary: Ok(Some(code)),

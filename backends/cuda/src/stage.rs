@@ -2,10 +2,10 @@
 //! order of the stream and beside the transfers. The driver by itself would hold up the caller.
 
 use crate::api::driver::DevicePtr;
-use crate::context::{Context, Event};
+use crate::context::Context;
 use crate::copy::{End, enqueue, span};
 use crate::device::CudaDevice;
-use crate::gate::Release;
+use crate::gate::{Mark, Release};
 use crate::memory::{Pinned, is_imported, is_pageable};
 use crate::stream::Order;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SMALL: u64 = 64 << 10;
 #[derive(Default)]
 struct Slot {
     // The last transfer from the slot to the device.
-    sent: Option<Arc<Event>>,
+    sent: Option<Mark>,
     // What the host reaches when it has emptied the slot.
     emptied: Option<u32>,
 }
@@ -96,7 +96,7 @@ struct Step {
     piece: Piece,
     slot: usize,
     // Before the slot may be touched.
-    after: Option<Arc<Event>>,
+    after: Option<Mark>,
     // Dropped when the host's part is done, or will never be.
     _release: Release,
 }
@@ -140,6 +140,10 @@ pub(crate) unsafe fn copy(
     // SAFETY: the caller vouches for both ends.
     let result = unsafe { queue(device, order, &mut stage, way, end, there, (width, rows), tag) };
     order.belongings.stage = Some(stage);
+    if result.is_err() {
+        // The memory is the caller's again.
+        order.wait_for_host();
+    }
     result
 }
 
@@ -161,19 +165,19 @@ unsafe fn queue(
     let written = order.belongings.waited || order.belongings.pinned_written;
     let written = written || is_imported(end.address, span(end.pitch, (width, rows)));
     let before = match way {
-        Way::ToDevice if written => Some(Arc::new(order.mark()?)),
+        Way::ToDevice if written => Some(order.mark()?),
         Way::ToDevice | Way::ToHost => None,
     };
     if before.is_some() {
         order.belongings.host_is_behind();
     }
-    let host_part = |order: &Order<'_>, step: Step, memory: &Arc<Pinned>, before: Option<Arc<Event>>| {
+    let host_part = |order: &Order<'_>, step: Step, memory: &Arc<Pinned>, before: Option<Mark>| {
         let memory = Arc::clone(memory);
         order.job(tag, move || {
             // The whole of both, not the pointer in them, which no thread may take.
             let (end, step) = (&end, &step);
-            for event in before.iter().chain(&step.after) {
-                event.wait()?;
+            for mark in before.iter().chain(&step.after) {
+                mark.wait()?;
             }
             // SAFETY: the slot is the host's now, and the caller vouches for its memory.
             unsafe { carry(host, way, *end, memory.at(step.slot * PIECE as usize), step.piece) };
@@ -189,26 +193,9 @@ unsafe fn queue(
         let at = stage.memory.device() + index as u64 * PIECE;
         let (far, near) = (End(there + piece.device, pitch), End(at, piece.width));
         let release = order.ticket()?;
-        last = Some(release.number());
-        let after = match way {
-            Way::ToDevice => {
-                order.wait_for_ticket(release.number())?;
-                // SAFETY: the caller vouches for the device's end; the slot is ours.
-                unsafe { enqueue(device, order, far, near, (piece.width, piece.rows))? };
-                let after = slot.sent.replace(Arc::new(order.mark()?));
-                slot.emptied = None;
-                after
-            }
-            Way::ToHost => {
-                if let Some(number) = slot.emptied.replace(release.number()) {
-                    order.wait_for_ticket(number)?;
-                }
-                // SAFETY: as above.
-                unsafe { enqueue(device, order, near, far, (piece.width, piece.rows))? };
-                Some(Arc::new(order.mark()?))
-            }
-        };
-        let step = Step {
+        let ticket = release.number();
+        last = Some(ticket);
+        let step = |after| Step {
             piece,
             slot: index,
             after,
@@ -216,7 +203,25 @@ unsafe fn queue(
         };
         // Piece by piece: the driver's queue holds about a thousand commands, and while it is full the host's part of those in it
         // must go on.
-        host_part(order, step, &stage.memory, before.take())?;
+        match way {
+            Way::ToDevice => {
+                host_part(order, step(slot.sent.take()), &stage.memory, before.take())?;
+                order.wait_for_ticket(ticket)?;
+                // SAFETY: the caller vouches for the device's end; the slot is ours.
+                unsafe { enqueue(device, order, far, near, (piece.width, piece.rows))? };
+                slot.sent = Some(order.mark()?);
+                slot.emptied = None;
+            }
+            Way::ToHost => {
+                if let Some(number) = slot.emptied.replace(ticket) {
+                    order.wait_for_ticket(number)?;
+                }
+                // SAFETY: as above.
+                unsafe { enqueue(device, order, near, far, (piece.width, piece.rows))? };
+                let after = Some(order.mark()?);
+                host_part(order, step(after), &stage.memory, before.take())?;
+            }
+        }
     }
     if let (Way::ToHost, Some(last)) = (way, last) {
         order.wait_for_ticket(last)?;

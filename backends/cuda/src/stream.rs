@@ -2,9 +2,9 @@
 
 use crate::api::codes::{NOT_READY, SUCCESS, is_sticky};
 use crate::api::driver::{DevicePtr, RawEvent, RawStream};
-use crate::context::{Context, Event};
+use crate::context::Context;
 use crate::flight::{self, Flight, Kept};
-use crate::gate::{Gate, Release};
+use crate::gate::{Gate, Mark, Release};
 use crate::memory::Chunk;
 use crate::stage::Stage;
 use parking_lot::{Mutex, MutexGuard};
@@ -18,6 +18,8 @@ use thalweg_hal::{Error, Result, Status};
 const NON_BLOCKING: u32 = 1;
 /// `CU_STREAM_WAIT_VALUE_GEQ`.
 const AT_LEAST: u32 = 0;
+/// `CU_STREAM_WRITE_VALUE_DEFAULT`: what came before is visible to who sees the value.
+const FENCED: u32 = 0;
 /// Most submissions that are remembered by name.
 const NAMES: usize = 64;
 /// Most marks in a stream that wait to be passed.
@@ -116,7 +118,8 @@ impl CuStream {
     ) -> Result<()> {
         let mut order = self.order()?;
         let before = order.mark()?;
-        let release = order.gate()?;
+        let release = order.ticket()?;
+        let ticket = release.number();
         order.belongings.host_is_behind();
         order.done(tag, None);
         order.job(tag, move || {
@@ -125,7 +128,12 @@ impl CuStream {
             let result = run();
             drop(release);
             result
-        })
+        })?;
+        // The host's work is under way: what is refused now is an error of the stream.
+        if let Err(error) = order.wait_for_ticket(ticket) {
+            self.flight.fail(&tag.to_owned(), &error);
+        }
+        Ok(())
     }
 
     /// Records an event.
@@ -327,54 +335,48 @@ impl Order<'_> {
         }
     }
 
-    /// An event at the end of the work so far.
-    pub(crate) fn mark(&self) -> Result<Event> {
-        let event = self.context().event()?;
-        // SAFETY: plain call.
-        let code = unsafe { (self.context().api.event_record)(event.raw, self.stream.raw) };
-        self.check("cuEventRecord", code).map(|()| event)
+    /// The end of the work so far.
+    pub(crate) fn mark(&mut self) -> Result<Mark> {
+        let (mark, flag) = self.gate()?.mark();
+        // SAFETY: plain call; the flag lives as long as the stream.
+        let code =
+            unsafe { (self.context().api.stream_write_value)(self.stream.raw, flag, mark.number(), FENCED) };
+        self.check("cuStreamWriteValue32", code).map(|()| mark)
     }
 
-    /// Makes later work wait until the result is dropped.
-    pub(crate) fn gate(&mut self) -> Result<Release> {
-        let release = self.ticket()?;
-        self.wait_for_ticket(release.number()).map(|()| release)
-    }
-
-    /// A number that the host will reach when the result is dropped.
-    pub(crate) fn ticket(&mut self) -> Result<Release> {
+    fn gate(&mut self) -> Result<&mut Gate> {
         let gate = match self.belongings.gate.take() {
             Some(gate) => gate,
             None => Gate::new(self.context())?,
         };
-        Ok(self.belongings.gate.insert(gate).ticket())
+        Ok(self.belongings.gate.insert(gate))
     }
 
-    /// Makes later work wait until the host has reached a number.
+    /// A number that the host will reach when the result is dropped.
+    pub(crate) fn ticket(&mut self) -> Result<Release> {
+        Ok(self.gate()?.ticket())
+    }
+
+    /// Makes later work wait until the host has reached a number. What reaches it is under way before this is called: a driver that is
+    /// busy with another thread's call may hold up this one until the stream is done.
     pub(crate) fn wait_for_ticket(&self, ticket: u32) -> Result<()> {
         let Some(gate) = &self.belongings.gate else {
             return Ok(());
         };
         // SAFETY: plain call; the flag lives as long as the stream.
         let code = unsafe {
-            let flag = gate.flag();
+            let flag = gate.reached();
             (self.context().api.stream_wait_value)(self.stream.raw, flag, ticket, AT_LEAST)
         };
         self.check("cuStreamWaitValue32", code)
     }
 
-    /// Hands work to the host's side of the stream, which does it in order.
+    /// Hands work to the host's side of the stream, which does it in order and calls no function of the driver.
     pub(crate) fn job(&self, tag: Tag<'_>, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-        let (flight, context, tag) = (
-            Arc::clone(&self.stream.flight),
-            Arc::clone(&self.stream.context),
-            tag.to_owned(),
-        );
+        let (flight, tag) = (Arc::clone(&self.stream.flight), tag.to_owned());
         let describe = tag.clone();
         self.stream.worker.push(Job {
             run: Box::new(move || {
-                // A lost device is reported by those who ask it for something.
-                let _ = context.enter();
                 if let Err(error) = run() {
                     flight.fail(&tag, &error);
                 }
@@ -382,6 +384,11 @@ impl Order<'_> {
             }),
             describe: Box::new(move || describe.to_string()),
         })
+    }
+
+    /// Waits until the host's side has nothing to do.
+    pub(crate) fn wait_for_host(&self) {
+        self.stream.worker.wait();
     }
 
     /// Whether the host's side has nothing to do.

@@ -9,6 +9,12 @@ struct Function {
     std::string name;
     void (*run)(unsigned blocks, unsigned threads, void **arguments);
     std::vector<size_t> sizes;
+    std::atomic<bool> loaded{false};
+    /* Puts the code onto the device at the first launch, unless it is there. That waits for all streams. */
+    void load() {
+        if (!loaded.exchange(true))
+            wait_for_all(current);
+    }
 };
 struct Module {
     Context *context;
@@ -57,8 +63,15 @@ EXPORT Code cuModuleGetFunction(Function **out, Module *module, const char *name
     std::vector<size_t> found(4096);
     found.resize(((unsigned (*)(size_t *))sizes)(found.data()));
     Function &function = module->functions[name];
-    function = Function{name, (void (*)(unsigned, unsigned, void **))run, found};
+    function.name = name;
+    function.run = (void (*)(unsigned, unsigned, void **))run;
+    function.sizes = found;
     *out = &function;
+    return SUCCESS;
+}
+EXPORT Code cuFuncLoad(Function *function) {
+    READY;
+    function->loaded = true;
     return SUCCESS;
 }
 
@@ -68,6 +81,7 @@ Code launch(Function *function, unsigned blocks, unsigned threads, void **argume
     auto asks = [&](const char *fault) { return function->name.find(fault) != std::string::npos; };
     if (asks("fault_resources"))
         return LAUNCH_OUT_OF_RESOURCES;
+    function->load();
     Code asked = fault("kernel");
     Code code = asks("fault_address") ? ILLEGAL_ADDRESS : asks("fault_ecc") ? ECC_UNCORRECTABLE : asked;
     auto copies = std::make_shared<std::vector<std::vector<char>>>();

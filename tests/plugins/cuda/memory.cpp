@@ -103,6 +103,7 @@ EXPORT Code cuMemAlloc_v2(Ptr *out, size_t bytes) {
 EXPORT Code cuMemFree_v2(Ptr address) {
     if (!current)
         return INVALID_CONTEXT;
+    wait_for_all(current);
     size_t bytes = take(address, Memory::Device, false);
     if (bytes == 0)
         return INVALID_VALUE;
@@ -119,6 +120,8 @@ EXPORT Code cuMemHostAlloc(void **out, size_t bytes, unsigned) {
     return add((Ptr)*out, bytes, Memory::Host, false);
 }
 EXPORT Code cuMemFreeHost(void *address) {
+    if (current)
+        wait_for_all(current);
     size_t bytes = take((Ptr)address, Memory::Host, false);
     if (bytes == 0)
         return INVALID_VALUE;

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,7 +60,13 @@ struct Context {
     std::atomic<Code> broken{SUCCESS};
     std::atomic<uint64_t> used{0};
     std::atomic<int> counts[COUNTS]{};
+    /* Held by a call that waits for all streams of the context; like the driver's, other calls wait for it then. */
+    std::mutex calls;
+    std::mutex streams_lock;
+    std::set<struct Stream *> streams;
 };
+/* Waits for all streams of a context, and holds up the other calls of it meanwhile. */
+void wait_for_all(Context *context);
 
 typedef std::function<Code()> Command;
 
@@ -149,7 +156,12 @@ extern std::atomic<int> live[KINDS];
 extern thread_local Context *current;
 
 /* What a call answers before it looks at its arguments. */
-inline Code ready() { return current ? current->broken.load() : INVALID_CONTEXT; }
+inline Code ready() {
+    if (!current)
+        return INVALID_CONTEXT;
+    { std::lock_guard<std::mutex> guard(current->calls); }
+    return current->broken.load();
+}
 #define READY                                                                                                          \
     if (Code code = ready())                                                                                           \
     return code

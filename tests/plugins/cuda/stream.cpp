@@ -1,7 +1,6 @@
 /* Stand-in for libcuda: streams and events. */
 
 #include "state.h"
-#include <set>
 
 /* Commands that wait in a stream at most: whoever submits more waits for room, as with the driver, which has about 1024. */
 enum { QUEUE = 256 };
@@ -9,7 +8,11 @@ enum { QUEUE = 256 };
 static std::set<Event *> events;
 static std::mutex events_lock;
 
-Stream::Stream(Context *of) : context(of), thread([this] { work(); }) { live[STREAMS]++; }
+Stream::Stream(Context *of) : context(of), thread([this] { work(); }) {
+    live[STREAMS]++;
+    std::lock_guard<std::mutex> guard(context->streams_lock);
+    context->streams.insert(this);
+}
 
 Stream::~Stream() {
     {
@@ -19,6 +22,15 @@ Stream::~Stream() {
     wake.notify_all();
     thread.join();
     live[STREAMS]--;
+    std::lock_guard<std::mutex> guard(context->streams_lock);
+    context->streams.erase(this);
+}
+
+void wait_for_all(Context *context) {
+    std::lock_guard<std::mutex> calls(context->calls);
+    std::lock_guard<std::mutex> streams(context->streams_lock);
+    for (Stream *stream : context->streams)
+        stream->wait();
 }
 
 void Stream::work() {
@@ -109,6 +121,15 @@ EXPORT Code cuStreamWaitValue32_v2(Stream *stream, Ptr address, unsigned value, 
         return SUCCESS;
     });
 }
+EXPORT Code cuStreamWriteValue32_v2(Stream *stream, Ptr address, unsigned value, unsigned flags) {
+    OF_CONTEXT(stream);
+    if (flags != 0 || address % 4 || kind_of(address, 4) == Memory::None)
+        return INVALID_VALUE;
+    return stream->push([=] {
+        ((std::atomic<unsigned> *)address)->store(value, std::memory_order_release);
+        return SUCCESS;
+    });
+}
 EXPORT Code cuStreamBeginCapture_v2(Stream *stream, unsigned) {
     OF_CONTEXT(stream);
     if (Code code = fault("cuStreamBeginCapture"))
@@ -146,7 +167,8 @@ static bool alive(Event *event) {
 }
 #define ALIVE(event)                                                                                                   \
     if (!alive(event))                                                                                                 \
-    return INVALID_HANDLE
+        return INVALID_HANDLE;                                                                                         \
+    { std::lock_guard<std::mutex> guard((event)->context->calls); }
 
 EXPORT Code cuEventCreate(Event **out, unsigned flags) {
     READY;

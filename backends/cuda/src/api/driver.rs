@@ -82,6 +82,7 @@ functions! {
     stream_synchronize = "cuStreamSynchronize"(RawStream) -> Code;
     stream_wait_event = "cuStreamWaitEvent"(RawStream, RawEvent, u32) -> Code;
     stream_wait_value = "cuStreamWaitValue32_v2"(RawStream, DevicePtr, u32, u32) -> Code;
+    stream_write_value = "cuStreamWriteValue32_v2"(RawStream, DevicePtr, u32, u32) -> Code;
     begin_capture = "cuStreamBeginCapture_v2"(RawStream, u32) -> Code;
     end_capture = "cuStreamEndCapture"(RawStream, Out<RawGraph>) -> Code;
     event_create = "cuEventCreate"(Out<RawEvent>, u32) -> Code;
@@ -93,6 +94,8 @@ functions! {
     module_load = "cuModuleLoadDataEx"
         (Out<RawModule>, *const c_void, u32, *mut sys::CUjit_option, *mut *mut c_void) -> Code;
     module_function = "cuModuleGetFunction"(Out<RawFunction>, RawModule, *const c_char) -> Code;
+    #[optional]
+    function_load = "cuFuncLoad"(RawFunction) -> Code;
     module_unload = "cuModuleUnload"(RawModule) -> Code;
     launch = "cuLaunchKernel"
         (RawFunction, u32, u32, u32, u32, u32, u32, u32, RawStream, *mut *mut c_void, *mut *mut c_void) -> Code;
