@@ -224,3 +224,24 @@ impl Drop for Builder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a compiler does, so deep that a thread's stack would not do.
+    fn nested(levels: u32) -> u64 {
+        let frame = std::hint::black_box([u64::from(levels); 1024]);
+        match levels {
+            0 => 0,
+            _ => nested(levels - 1) + frame[0] - frame[1023] + 1,
+        }
+    }
+
+    #[test]
+    fn the_compiler_has_room_on_any_thread() {
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let asked = small.spawn(|| deep(|| Ok(nested(2000)))).unwrap();
+        assert_eq!(asked.join().unwrap().unwrap(), 2000);
+    }
+}
