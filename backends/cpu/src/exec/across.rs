@@ -3,7 +3,7 @@
 use super::columns::Cut;
 use super::frame::{Frame, Lanes};
 use super::launch::Launch;
-use super::moves;
+use super::past;
 use super::plan::{BLOCK, Step, Value};
 use super::space::MAX_AXES;
 use super::still::{alike, needed};
@@ -135,7 +135,7 @@ impl<'a> Across<'a> {
                 frame.block(n);
             }
             if launch.stream {
-                moves::fence();
+                past::fence();
             }
         });
     }

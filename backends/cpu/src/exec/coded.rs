@@ -2,7 +2,7 @@
 
 use super::arena::Scratch;
 use super::launch::{FETCH, Launch};
-use super::moves::fence;
+use super::past::fence;
 use super::space::MAX_AXES;
 use crate::codegen::Rows;
 use crate::loops::SEGMENT;

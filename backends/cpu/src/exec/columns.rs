@@ -2,7 +2,7 @@
 
 use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
-use super::moves::fence;
+use super::past::fence;
 use super::plan::{Phase, Step};
 use super::space::MAX_AXES;
 use crate::loops::{CHUNK, LANES, Reduction, SEGMENT};

@@ -3,7 +3,7 @@
 use super::Args;
 use super::arena::Scratch;
 use super::launch::{FETCH, SPLIT, STREAM, STRIDE, tasks};
-use super::moves;
+use super::past;
 use super::plan::{BLOCK, Home, Plan, Step, Value};
 use super::program::Program;
 use super::slots::NO_SLOT;
@@ -198,7 +198,7 @@ impl Walk<'_> {
                 )
             };
             if self.habits.stream {
-                moves::fence();
+                past::fence();
             }
             return;
         }
@@ -272,7 +272,7 @@ impl Walk<'_> {
             }
         }
         if self.habits.stream {
-            moves::fence();
+            past::fence();
         }
     }
 
@@ -357,7 +357,7 @@ impl Walk<'_> {
                         let (to, from) = (self.at(param, first), value(v));
                         let bytes = n * self.program.sizes[param as usize] as usize;
                         if self.habits.stream {
-                            moves::stream(self.plan.isa, to, from, bytes);
+                            past::stream(self.plan.isa, to, from, bytes);
                         } else if to != from {
                             to.copy_from(from, bytes);
                         }

@@ -5,6 +5,7 @@ use super::chosen::Pass;
 use super::launch::Launch;
 use super::long::Joined;
 use super::moves::{self, Lookup, Shape};
+use super::past;
 use super::plan::{Along, Home, Plan, Step, Value};
 use super::slots::NO_SLOT;
 use super::space::MAX_AXES;
@@ -449,7 +450,7 @@ impl<'a> Frame<'a> {
             if !self.is_unit(p, lanes) {
                 self.shape(n).scatter(size, at, from, p, stream);
             } else if stream {
-                moves::stream(self.launch.plan.isa, at, from, n * size);
+                past::stream(self.launch.plan.isa, at, from, n * size);
             } else {
                 at.copy_from(from, n * size);
             }

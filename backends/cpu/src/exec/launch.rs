@@ -16,6 +16,7 @@ use crate::codegen::Rows;
 use crate::isa::is_of_amd;
 use crate::loops::SEGMENT;
 use crate::parallel::Parallel;
+use crate::prefetch::LINE;
 use smallvec::SmallVec;
 use thalweg_hal::ir::{Level, Param, Role};
 
@@ -258,9 +259,13 @@ impl Program {
 pub(super) const SHORT_ROW: u64 = 24;
 
 /// Rows and columns of a tile of a launch whose widest elements have so many bytes. Writes past the caches need whole lines of 64 bytes.
-/// Prefetchers of Intel follow up to 32 streams; processors of AMD write fewer and longer rows faster.
-fn tile(widest: usize) -> (usize, usize) {
-    if widest < 4 || is_of_amd() {
+/// Prefetchers follow up to 32 streams, and so many lines a power of two apart fit in a second-level cache. Processors of AMD
+/// write fewer and longer rows faster, where what is written stays in a cache or begins within a line.
+fn tile(widest: usize, lanes: &Space) -> (usize, usize) {
+    let bytes = |elements: u64| elements.saturating_mul(widest as u64);
+    let past_caches =
+        bytes(lanes.total) >= STREAM && bytes(lanes.extents[lanes.rank - 1]).is_multiple_of(LINE as u64);
+    if widest < 4 || is_of_amd() && !past_caches {
         (16, 64)
     } else {
         (32, 32)
@@ -319,7 +324,8 @@ impl Launch<'_> {
         };
         if let Some(axis) = (0..params.len()).find_map(across) {
             self.tile_axis = axis;
-            self.tile = tile(self.sizes.iter().copied().max().map_or(1, usize::from));
+            let widest = self.sizes.iter().copied().max().map_or(1, usize::from);
+            self.tile = tile(widest, &self.lanes);
         }
     }
 

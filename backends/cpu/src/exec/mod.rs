@@ -23,6 +23,7 @@ mod long;
 mod moves;
 mod padded;
 mod pairs;
+mod past;
 mod phases;
 mod plan;
 mod program;
@@ -42,6 +43,6 @@ mod windows;
 mod tests;
 
 pub(crate) use launch::STREAM;
-pub(crate) use moves::{fence, stream_narrow};
+pub(crate) use past::{fence, stream_narrow};
 pub(crate) use phases::Phases;
 pub use program::{Arg, Args, Program};

@@ -1,9 +1,12 @@
 //! Strided elements into blocks and back.
 
+use super::launch::STREAM;
+use super::past::stream_sheet;
 use super::space::{MAX_AXES, Space};
 use super::strided::{self, Lines};
 use super::transpose::transpose;
 use crate::isa::Isa;
+use crate::prefetch::ask;
 
 macro_rules! sized {
     ($size:expr, $go:ident($($arg:expr),*)) => {
@@ -107,6 +110,13 @@ impl Shape<'_> {
             && self.space.of(param)[axis] == 1
             && stride != 1
         {
+            if self.space.total.saturating_mul(size as u64) >= STREAM {
+                for column in 0..columns {
+                    // The next tile lies behind this one.
+                    let at = (column as isize * stride as isize + rows as isize) * size as isize;
+                    ask(from.wrapping_offset(at), rows * size);
+                }
+            }
             // SAFETY: a tile of rows and columns.
             return unsafe {
                 transpose(
@@ -146,15 +156,8 @@ impl Shape<'_> {
                 let to = to.offset(offset as isize * size as isize);
                 let from = from.add(first * size);
                 if past_caches && stride == 1 {
-                    for line in 0..lines.count {
-                        let to = to.offset(line as isize * lines.step * size as isize);
-                        stream(
-                            self.isa,
-                            to,
-                            from.add(line * lines.length * size),
-                            lines.length * size,
-                        );
-                    }
+                    let step = lines.step * size as isize;
+                    stream_sheet(self.isa, (to, step), from, lines.length * size, lines.count);
                 } else {
                     sized!(size, store_lines(self.isa, to, from, lines));
                 }
@@ -353,94 +356,5 @@ unsafe fn lookups<T: Copy + Default>(
                 T::default()
             };
         }
-    }
-}
-
-/// Writes a block past the caches.
-///
-/// # Safety
-/// Both sides hold `bytes` bytes and do not overlap; the machine has the instruction set.
-pub(super) unsafe fn stream(isa: Isa, to: *mut u8, from: *const u8, bytes: usize) {
-    let head = to.align_offset(64).min(bytes);
-    let lines = (bytes - head) / 64;
-    let done = head + lines * 64;
-    // SAFETY: the caller's promise; whole lines are written at aligned addresses.
-    unsafe {
-        if head > 0 {
-            to.copy_from_nonoverlapping(from, head);
-        }
-        stream_lines(isa, to.add(head), from.add(head), lines);
-        if done < bytes {
-            to.add(done)
-                .copy_from_nonoverlapping(from.add(done), bytes - done);
-        }
-    }
-}
-
-/// Writes whole lines past the caches.
-///
-/// # Safety
-/// As [`stream`]; `to` is aligned to a line.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn stream_lines(isa: Isa, to: *mut u8, from: *const u8, lines: usize) {
-    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
-    #[target_feature(enable = "avx512f")]
-    unsafe fn wide(to: *mut u8, from: *const u8, lines: usize) {
-        for line in 0..lines {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let value = _mm512_loadu_si512(from.add(line * 64).cast());
-                _mm512_stream_si512(to.add(line * 64).cast(), value);
-            }
-        }
-    }
-    // SAFETY: the instructions exist; the caller's promise.
-    unsafe {
-        if isa == Isa::Avx512 {
-            return wide(to, from, lines);
-        }
-        stream_narrow(to, from, lines * 64);
-    }
-}
-
-/// As above.
-///
-/// # Safety
-/// As above.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn stream_lines(_: Isa, to: *mut u8, from: *const u8, lines: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { stream_narrow(to, from, lines * 64) };
-}
-
-/// Writes whole lines past the caches with the narrowest registers, where they may be in registers already.
-///
-/// # Safety
-/// As [`stream`]; `to` is aligned to a line, and `bytes` are a multiple of one.
-#[inline(always)]
-pub(crate) unsafe fn stream_narrow(to: *mut u8, from: *const u8, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..bytes).step_by(16) {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        // SAFETY: SSE2 is part of the target; the caller's promise.
-        unsafe {
-            let value = _mm_loadu_si128(from.add(at).cast::<__m128i>());
-            _mm_stream_si128(to.add(at).cast::<__m128i>(), value);
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise.
-    unsafe {
-        to.copy_from_nonoverlapping(from, bytes);
-    }
-}
-
-/// Orders streamed writes before what follows.
-pub(crate) fn fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE2 is part of the target.
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
     }
 }

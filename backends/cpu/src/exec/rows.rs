@@ -2,7 +2,8 @@
 
 use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
-use super::moves::{copy_one, fence};
+use super::moves::copy_one;
+use super::past::fence;
 use super::plan::Phase;
 use super::space::MAX_AXES;
 use crate::loops::{Best, LANES, Reduction, SEGMENT};

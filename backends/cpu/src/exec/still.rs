@@ -7,7 +7,8 @@ use super::columns::Cut;
 use super::frame::{Frame, Lanes};
 use super::gathered::Gathered;
 use super::launch::{FETCH, Launch};
-use super::moves::{self, Lookup};
+use super::moves::Lookup;
+use super::past;
 use super::plan::{Home, Step, Value};
 use super::slots::values;
 use super::space::MAX_AXES;
@@ -229,7 +230,7 @@ impl<'a> Still<'a> {
                 frame.block(n);
             }
             if launch.stream {
-                moves::fence();
+                past::fence();
             }
         });
     }
@@ -277,7 +278,7 @@ impl<'a> Still<'a> {
                 unit += count;
             }
             if bytes >= FAR {
-                moves::fence();
+                past::fence();
             }
         });
     }
@@ -320,7 +321,7 @@ impl<'a> Still<'a> {
                 // SAFETY: the caller of the launch vouches for the output's lines, and for the table's where the index is in range.
                 unsafe {
                     match source {
-                        Some(source) if far => moves::stream(launch.plan.isa, to, source, bytes),
+                        Some(source) if far => past::stream(launch.plan.isa, to, source, bytes),
                         Some(source) => to.copy_from_nonoverlapping(source, bytes),
                         None => to.write_bytes(0, bytes),
                     }

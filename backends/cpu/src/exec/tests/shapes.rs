@@ -215,35 +215,58 @@ fn transposed_copies() {
             (vec![7, 6, 5, 4], vec![1, 7, 42, 210]),
             (vec![1000, 33], vec![33, 1]),
         ] {
-            let mut k = Kernel::new("copy", extents.len() as u32, 0);
-            let x = k.param(dtype, Role::In, Level::Row, Access::Strided);
-            let y = k.param(dtype, Role::Out, Level::Row, Access::Contiguous);
-            let v = k.load(x);
-            k.store(y, v);
-            let total: u64 = extents.iter().product();
-            let bytes: Vec<u8> = (0..total as usize * dtype.size())
-                .map(|_| rng.next() as u8)
-                .collect();
-            let x = Buffer {
-                bytes,
-                origin: 0,
-                strides,
-                gather_stride: 0,
-                gather_extent: 0,
-            };
-            let y = Buffer {
-                bytes: vec![0; x.bytes.len()],
-                strides: vec![],
-                ..x.clone()
-            };
-            check(&Case {
-                kernel: k,
-                extents,
-                buffers: vec![x, y],
-                scalars: vec![],
-                in_place: vec![],
-            });
+            check(&transposed_copy(&mut rng, dtype, extents, strides));
         }
+    }
+}
+
+/// Transposes that are written past the caches: rows of whole lines of the cache, and rows that begin within one.
+#[test]
+fn transposes_past_the_caches() {
+    let mut rng = Rng(21);
+    for (dtype, rows, columns) in [
+        (DType::F32, 1470, 1456),
+        (DType::F32, 1449, 1451),
+        (DType::U8, 2885, 2944),
+        (DType::F64, 1025, 1032),
+    ] {
+        check(&transposed_copy(
+            &mut rng,
+            dtype,
+            vec![rows, columns],
+            vec![1, rows as i64],
+        ));
+    }
+}
+
+fn transposed_copy(rng: &mut Rng, dtype: DType, extents: Vec<u64>, strides: Vec<i64>) -> Case {
+    let mut k = Kernel::new("copy", extents.len() as u32, 0);
+    let x = k.param(dtype, Role::In, Level::Row, Access::Strided);
+    let y = k.param(dtype, Role::Out, Level::Row, Access::Contiguous);
+    let v = k.load(x);
+    k.store(y, v);
+    let total: u64 = extents.iter().product();
+    let bytes: Vec<u8> = (0..total as usize * dtype.size())
+        .map(|_| rng.next() as u8)
+        .collect();
+    let x = Buffer {
+        bytes,
+        origin: 0,
+        strides,
+        gather_stride: 0,
+        gather_extent: 0,
+    };
+    let y = Buffer {
+        bytes: vec![0; x.bytes.len()],
+        strides: vec![],
+        ..x.clone()
+    };
+    Case {
+        kernel: k,
+        extents,
+        buffers: vec![x, y],
+        scalars: vec![],
+        in_place: vec![],
     }
 }
 
