@@ -22,13 +22,29 @@ versions!(
     ColumnBestFn(n: usize, keys: *mut u8, index: *mut i64, x: *const u8, step: isize, j: i64, rows: usize)
 );
 
+/// Adds `count` rows, 16 apart, to the sums of `N` columns, which are new or stand in `to`.
+///
 /// # Safety
-/// `x` has an element for each sum.
+/// `to` and each row have so many elements.
 #[inline(always)]
-unsafe fn add_row<F: Fold>(sums: &mut [F::T], x: *const F::T) {
-    for (i, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *sum = F::fold(*sum, unsafe { *x.add(i) });
+unsafe fn add_rows<F: Fold, const N: usize>(
+    to: *mut F::T,
+    new: bool,
+    mut row: *const F::T,
+    step: isize,
+    count: usize,
+) {
+    let to = to.cast::<[F::T; N]>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = if new { [F::START; N] } else { *to };
+        for _ in 0..count {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = F::fold(*sum, *row.add(i));
+            }
+            row = row.wrapping_byte_offset(LANES as isize * step);
+        }
+        *to = sums;
     }
 }
 
@@ -37,29 +53,28 @@ impl<F: Fold> ColumnFold for F {
 
     #[inline(always)]
     unsafe fn run(n: usize, lanes: *mut u8, x: *const u8, step: isize, rows: usize) {
-        // Up to 16 rows are read at once, and their sums stay in registers.
-        const STRIP: usize = 64;
+        // Prefetchers follow a few rows to their ends.
+        const TOGETHER: usize = 4;
         for l in 0..LANES.min(rows) {
             let to = lanes.cast::<F::T>().wrapping_add(l * n);
-            let from = x.wrapping_offset(l as isize * step);
-            for first in (0..n).step_by(STRIP) {
-                let mut sums = [F::START; STRIP];
-                let mut row = from.cast::<F::T>().wrapping_add(first);
-                let width = STRIP.min(n - first);
-                for _ in (l..rows).step_by(LANES) {
-                    // SAFETY: the caller vouches for n elements of each row.
-                    unsafe {
-                        match width {
-                            // Of a length that the compiler knows.
-                            STRIP => add_row::<F>(&mut sums, row),
-                            _ => add_row::<F>(&mut sums[..width], row),
-                        }
-                    }
-                    row = row.wrapping_byte_offset(LANES as isize * step);
-                }
-                // SAFETY: a lane has n elements.
+            for j in (l..rows).step_by(TOGETHER * LANES) {
+                let count = (rows - j).div_ceil(LANES).min(TOGETHER);
+                let from = x.wrapping_offset(j as isize * step).cast::<F::T>();
+                let mut at = 0;
+                // SAFETY: a lane has n elements, and the caller vouches for so many of each row.
                 unsafe {
-                    to.add(first).copy_from_nonoverlapping(sums.as_ptr(), width);
+                    while n - at >= 64 {
+                        add_rows::<F, 64>(to.add(at), j == l, from.add(at), step, count);
+                        at += 64;
+                    }
+                    while n - at >= 8 {
+                        add_rows::<F, 8>(to.add(at), j == l, from.add(at), step, count);
+                        at += 8;
+                    }
+                    while at < n {
+                        add_rows::<F, 1>(to.add(at), j == l, from.add(at), step, count);
+                        at += 1;
+                    }
                 }
             }
         }
