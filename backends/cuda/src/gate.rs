@@ -17,7 +17,7 @@ const REACHED: usize = 0;
 const PASSED: usize = 64;
 const BYTES: usize = 128;
 
-/// How long a wait for the stream only looks.
+/// How long a wait for the stream only looks: pieces of copies take a few tenths of this, and who sleeps is woken late.
 const SPIN: Duration = Duration::from_millis(2);
 /// The longest sleep between two looks. A sleep lasts this part of the time that the wait has taken.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);

@@ -248,16 +248,20 @@ impl Pinned {
         context.check("cuMemHostAlloc", code)?;
         let address = NonNull::new(raw.cast::<u8>())
             .ok_or_else(|| Error::internal("cuMemHostAlloc returned nothing and no error"))?;
-        let mut block = Block {
+        let mut device = 0;
+        // SAFETY: the memory was allocated with an address on the device.
+        let code = unsafe { (context.api.host_device_ptr)(&raw mut device, raw, 0) };
+        if let Err(error) = context.check("cuMemHostGetDevicePointer", code) {
+            // SAFETY: owned, and nobody has seen it.
+            unsafe { (context.api.host_free)(raw) };
+            return Err(error);
+        }
+        let block = Block {
             address,
-            device: 0,
+            device,
             bytes,
         };
-        // SAFETY: the memory was allocated with an address on the device.
-        let code = unsafe { (context.api.host_device_ptr)(&raw mut block.device, raw, 0) };
-        let pinned = Pinned { block, context };
-        pinned.context.check("cuMemHostGetDevicePointer", code)?;
-        Ok(pinned)
+        Ok(Pinned { block, context })
     }
 
     /// Host address of a byte.

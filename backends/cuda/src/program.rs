@@ -128,8 +128,8 @@ impl Builder {
         // SAFETY: a loaded module and a name that ends with a zero.
         let code = unsafe { (self.context().api.module_function)(&raw mut function, raw, name.as_ptr()) };
         self.context().check("cuModuleGetFunction", code)?;
-        // Drivers from 12.4 on load a function when it is first launched, and wait for all streams then, of which one may wait for
-        // who launches. Earlier ones load it when it is asked for.
+        // Otherwise its first launch does, and waits for all streams, of which one may wait for who launches. CUDA 12.2 and 12.3 do that
+        // too, and have no such call.
         if let Some(load) = self.context().api.function_load {
             // SAFETY: plain call.
             self.context().check("cuFuncLoad", unsafe { load(function) })?;
@@ -155,11 +155,9 @@ fn deep<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     })
 }
 
-impl programs::Compiler for Compiler {
-    type Program = RawModule;
-
-    /// Hands code to the driver. The context is current.
-    fn load(&self, name: &str, code: &[u8]) -> Result<RawModule> {
+impl Compiler {
+    /// Hands code to the driver on this thread. The context is current.
+    fn load_here(&self, name: &str, code: &[u8]) -> Result<RawModule> {
         let (mut log, mut raw) = (vec![0_u8; LOG], RawModule(std::ptr::null_mut()));
         let mut keys = [
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -192,6 +190,21 @@ impl programs::Compiler for Compiler {
             error.message,
             self.nvrtc.version_text()
         )))
+    }
+}
+
+impl programs::Compiler for Compiler {
+    type Program = RawModule;
+
+    /// Hands code to the driver, which compiles PTX as NVRTC would. The context is current.
+    fn load(&self, name: &str, code: &[u8]) -> Result<RawModule> {
+        match self.arch {
+            Arch::Cubin(_) => self.load_here(name, code),
+            Arch::Ptx(_) => deep(|| {
+                self.context.enter()?;
+                self.load_here(name, code)
+            }),
+        }
     }
 
     fn compile(&self, name: &str, source: &str, _: bool) -> Result<Compiled<RawModule>> {
