@@ -135,7 +135,7 @@ impl Frame<'_> {
         }
         self.turn(n, false);
         for phase in &plan.phases {
-            if !self.windows(n) && !self.lines(phase, n) {
+            if !self.windows(phase, n) && !self.lines(phase, n) {
                 self.begin_columns(phase, n);
                 self.share_prefetch(loops_of(&phase.element), n);
                 self.columns(phase, n);

@@ -95,9 +95,23 @@ impl EdgeAxis {
         })
     }
 
+    /// What a step along an axis of the lanes adds to that.
+    pub(super) fn step(&self, axis: usize) -> i64 {
+        self.coefficients[axis]
+    }
+
     /// Whether all places of a window whose first one is at `at` are inside.
     pub(super) fn is_whole(&self, at: i64) -> bool {
         self.inside.contains(&(at + self.span.start)) && self.inside.contains(&(at + self.span.end))
+    }
+
+    /// How many windows along an axis of the lanes, from one whose first place is at `at` on, have all places inside.
+    pub(super) fn whole(&self, at: i64, axis: usize) -> u64 {
+        match (self.is_whole(at), self.step(axis)) {
+            (false, _) => 0,
+            (true, 0) => u64::MAX,
+            (true, step) => ((self.inside.end - 1 - at - self.span.end) / step) as u64 + 1,
+        }
     }
 
     /// Replaces what stands for the places of such a window that are outside.

@@ -168,7 +168,7 @@ impl<'a> Frame<'a> {
         frame
     }
 
-    fn slot(&self, slot: u32) -> *mut u8 {
+    pub(super) fn slot(&self, slot: u32) -> *mut u8 {
         // SAFETY: slots are counted by the plan.
         unsafe { self.slots.add(slot as usize * self.slot_bytes) }
     }
@@ -288,7 +288,7 @@ impl<'a> Frame<'a> {
 
     /// Whether the parameter's elements of the block stand one after the other.
     #[inline(always)]
-    fn is_unit(&self, p: usize, lanes: Lanes) -> bool {
+    pub(super) fn is_unit(&self, p: usize, lanes: Lanes) -> bool {
         let Lanes::Block(n) = lanes else { return true };
         if n == 1 || self.launch.flat[p] && self.tile.is_none() {
             return true;

@@ -2,21 +2,24 @@
 //! the rows of all windows of a line, and over the places of each along the row. Padding is left out of the first, not copied.
 
 use super::edges::{EdgeAxis, Places, places};
-use super::frame::Frame;
+use super::frame::{Frame, Lanes};
 use super::launch::Launch;
-use super::plan::{Step, Value};
+use super::plan::{Home, Phase, Step, Value};
 use super::reads::Read;
 use super::space::MAX_AXES;
-use crate::loops::{CHUNK, LONG, Line, Reduction, SLACK, WindowsFn};
-use crate::prefetch::ask;
+use crate::loops::{CHUNK, LONG, Lines, Reduction, SLACK, WindowsFn};
 use smallvec::SmallVec;
 use std::ops::Range;
 
+/// Windows of a block of whole lines, in launches of that many blocks.
+const BLOCK: u64 = 4 << 10;
+const BLOCKS: u64 = 64;
+
+/// Elements of a vector. Rows in scratch begin with one where those in memory do.
+const ALIGN: usize = 16;
+
 /// Most elements between the first and the last place of a window along a row.
 const REACH: i64 = 64;
-
-/// Bytes from a row that is read to what is asked for.
-const AHEAD: usize = 4 << 10;
 
 /// The windows of a launch, all of whose only phase they are.
 pub(super) struct Windows {
@@ -64,7 +67,7 @@ impl Windows {
         let step = lanes.of(p)[last];
         let small = (1..=CHUNK as u64).contains(&other.total) && lanes.extents[last] >= LONG as u64;
         // The state has room for four keys a lane, and a block of whole lines is longer than half a block.
-        let fits = launch.block >= REACH as usize + SLACK;
+        let fits = launch.block >= REACH as usize + SLACK + ALIGN;
         if !small || !fits || !(1..=2).contains(&step) || !launch.sheets.list.is_empty() {
             return None;
         }
@@ -124,18 +127,17 @@ impl Sides {
         })
     }
 
-    /// The places of a line that are inside, of `span`.
-    fn inside(&self, index: &[u64; MAX_AXES], span: usize) -> Range<usize> {
-        let (at, inside) = (self.along.at(index), &self.along.inside);
+    /// The places of a line that are inside, of `span`, if its first one is at `at` along the lines.
+    fn inside(&self, at: i64, span: usize) -> Range<usize> {
+        let inside = &self.along.inside;
         let place = |end: i64| end.saturating_sub(at).clamp(0, span as i64) as usize;
         place(inside.start)..place(inside.end).max(place(inside.start))
     }
 
-    /// Puts the rows that are inside first, and returns how many these are.
-    fn keep(&self, index: &[u64; MAX_AXES], rows: &mut [*const f32]) -> usize {
+    /// Puts the rows that are inside first, and returns how many these are. The first row is at `ats` along the axes of the rows.
+    fn keep(&self, ats: &[i64], rows: &mut [*const f32]) -> usize {
         let mut whole = true;
-        for axis in &self.across {
-            let at = axis.at(index);
+        for (axis, &at) in self.across.iter().zip(ats) {
             if !axis.is_whole(at) {
                 axis.replace(at, rows, std::ptr::null());
                 whole = false;
@@ -155,46 +157,111 @@ impl Sides {
     }
 }
 
+/// Where a line's first window lies, and its place along the padded axes.
+struct First {
+    from: *const f32,
+    along: i64,
+    across: SmallVec<[i64; 4]>,
+}
+
+impl First {
+    fn new(launch: &Launch<'_>, windows: &Windows, index: &[u64; MAX_AXES]) -> First {
+        let (lanes, p) = (&launch.lanes, windows.param);
+        let start = launch.args.args[p].ptr.cast::<f32>().cast_const();
+        let sides = windows.edges.as_ref();
+        First {
+            from: start.wrapping_offset(lanes.offset(p, index) as isize),
+            along: sides.map_or(0, |sides| sides.along.at(index)),
+            across: sides.map_or(SmallVec::new(), |sides| {
+                sides.across.iter().map(|axis| axis.at(index)).collect()
+            }),
+        }
+    }
+
+    /// How many lines along `axis` see the same rows of padding and places along the line, if so many as `most` are there.
+    fn alike(&self, sides: &Sides, axis: usize, most: u64) -> u64 {
+        if sides.along.step(axis) != 0 {
+            return 1;
+        }
+        let ends = sides.across.iter().zip(&self.across);
+        ends.fold(most, |most, (of, &at)| most.min(of.whole(at, axis)).max(1))
+    }
+}
+
 impl Launch<'_> {
     /// Takes windows in two passes, in blocks of whole lines where several fit.
     pub(super) fn walk(&mut self, windows: Windows) {
         let line = self.lanes.extents[self.lanes.rank - 1];
-        if line <= self.block as u64 {
-            self.block -= self.block % line as usize;
+        let block = BLOCK.min(self.lanes.total / BLOCKS).max(self.block as u64);
+        if line <= block {
+            self.block = (block - block % line) as usize;
         }
         self.windows = Some(windows);
     }
 }
 
 impl Frame<'_> {
+    /// Where the results of a block of `n` windows go: to the output itself, if that is all that follows.
+    fn results(&mut self, result: Value, phase: &Phase, n: usize) -> *mut f32 {
+        let Home::Slot(slot) = self.plan.homes[result as usize] else {
+            return self.value(result).cast();
+        };
+        let mut to = self.slot(slot);
+        if let [Step::Store { param, value }] = phase.row[..] {
+            let p = param as usize;
+            if value == result && !self.launch.held_back[p] && self.is_unit(p, Lanes::Block(n)) {
+                // SAFETY: the table has every parameter.
+                to = unsafe { *self.at.add(p) };
+            }
+        }
+        self.point(result, to);
+        to.cast()
+    }
+
     /// Whether the windows of a block of `n` lanes were taken, results included.
     #[inline(never)]
-    pub(super) fn windows(&mut self, n: usize) -> bool {
+    pub(super) fn windows(&mut self, phase: &Phase, n: usize) -> bool {
         let launch = self.launch;
         let Some(windows) = &launch.windows else {
             return false;
         };
         let (lanes, last) = (&launch.lanes, launch.lanes.rank - 1);
-        let to = self.value(windows.result).cast::<f32>();
+        let to = self.results(windows.result, phase, n);
         let scratch = self.state(windows.reduce).cast::<i32>();
-        let start = launch.args.args[windows.param].ptr.cast::<f32>().cast_const();
         let reach = windows.columns.last().copied().unwrap_or(0);
         let mut rows: SmallVec<[*const f32; 32]> = SmallVec::from_elem(std::ptr::null(), windows.rows.len());
         let (mut index, mut done) = (self.start, 0);
         while done < n {
             let length = ((lanes.extents[last] - index[last]) as usize).min(n - done);
-            let from = start.wrapping_offset(lanes.offset(windows.param, &index) as isize);
-            for (to, &row) in rows.iter_mut().zip(&windows.rows) {
-                *to = from.wrapping_offset(row as isize);
-            }
             let span = (length - 1) * windows.step + reach + 1;
+            let first = First::new(launch, windows, &index);
+            for (to, &row) in rows.iter_mut().zip(&windows.rows) {
+                *to = first.from.wrapping_offset(row as isize);
+            }
+            // Whole lines that differ along one axis alone.
+            let (mut alike, mut apart) = (1, 0);
+            if last > 0 && length as u64 == lanes.extents[last] {
+                let left = lanes.extents[last - 1] - index[last - 1];
+                alike = left.min(((n - done) / length) as u64);
+                apart = lanes.of(windows.param)[last - 1];
+            }
             let (mut inside, mut padding, mut count) = (0..span, 0.0, rows.len());
             if let Some(sides) = &windows.edges {
-                (inside, padding) = (sides.inside(&index, span), sides.padding);
-                count = sides.keep(&index, &mut rows);
+                (inside, padding) = (sides.inside(first.along, span), sides.padding);
+                alike = if last > 0 {
+                    first.alike(sides, last - 1, alike)
+                } else {
+                    1
+                };
+                count = sides.keep(&first.across, &mut rows);
             }
-            let line = Line {
+            let start = (ALIGN - inside.start % ALIGN) % ALIGN;
+            let lines = Lines {
+                count: alike as usize,
+                windows: length,
                 rows: &rows[..count],
+                apart: apart as isize,
+                fresh: windows.step,
                 columns: &windows.columns,
                 step: windows.step,
                 span,
@@ -202,14 +269,13 @@ impl Frame<'_> {
                 padding,
                 edge: count < rows.len(),
             };
-            // The last rows are new to the cache, and lines of an image follow one another.
-            for row in &rows[count.saturating_sub(windows.step)..count] {
-                ask(row.cast::<u8>().wrapping_add(AHEAD), span * size_of::<f32>());
-            }
             // SAFETY: the caller of the launch vouches for the elements inside. The result has room for the block, and the state for
-            // the keys of a line.
-            unsafe { (windows.take)(length, to.add(done), scratch, &line) };
-            done += length;
+            // four keys a lane.
+            unsafe { (windows.take)(to.add(done), scratch.add(start), &lines) };
+            done += lines.count * length;
+            if last > 0 {
+                index[last - 1] += alike - 1;
+            }
             index[last] = lanes.extents[last] - 1;
             lanes.advance(&mut index);
         }

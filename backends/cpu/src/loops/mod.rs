@@ -16,7 +16,7 @@ pub(crate) use chosen::{ChosenFn, ChosenWindows, chosen_of};
 pub(crate) use elementwise::{LoopFn, copy, fill};
 pub(crate) use philox::philox;
 pub(crate) use reduce::{
-    Best, CHUNK, LANES, LONG, Line, LineFn, Reduction, SEGMENT, SLACK, WindowsFn, reduction,
+    Best, CHUNK, LANES, LONG, LineFn, Lines, Reduction, SEGMENT, SLACK, WindowsFn, reduction,
 };
 #[cfg(test)]
 pub(crate) use tables::FUNCTIONS;

@@ -16,7 +16,7 @@ use across::{ColumnBestFn, ColumnFoldFn, pick_column_best, pick_column_fold};
 pub(crate) use lines::LineFn;
 use std::marker::PhantomData;
 use thalweg_hal::ir::ReduceOp;
-pub(crate) use windows::{LONG, Line, SLACK, WindowsFn};
+pub(crate) use windows::{LONG, Lines, SLACK, WindowsFn};
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 16;

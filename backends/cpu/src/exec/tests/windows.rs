@@ -26,6 +26,19 @@ fn lines() -> Vec<Pool> {
         of(40, 5, 1, 2, 40),
         of(40, 66, 1, 33, 41),
         of(100, 65, 1, 32, 100),
+        // Neighbours, with padding on no side, on one and on both, and with a vector that begins anew.
+        of(112, 3, 2, 0, 55),
+        of(60, 3, 2, 2, 31),
+        of(75, 3, 2, 3, 40),
+        of(40, 3, 1, 1, 40),
+        of(50, 3, 1, 0, 48),
+        Pool {
+            input: vec![8, 61],
+            size: vec![2, 2],
+            low: vec![0, 1],
+            out: vec![4, 31],
+            ..pool()
+        },
         of(3000, 3, 2, 1, 1500),
         of(1400, 3, 2, 1, 700),
         // Padding longer than vectors, on both sides.
@@ -62,6 +75,19 @@ fn special(case: &mut Case, few: usize) {
     }
 }
 
+/// Finite numbers, and few that are none: most lines have one or none.
+fn rare(case: &mut Case, rng: &mut Rng) {
+    for value in case.buffers[0].bytes.chunks_exact_mut(4) {
+        let one = rng.below(97) == 0;
+        let bits = if one {
+            f32::NAN
+        } else {
+            rng.below(1000) as f32 - 500.0
+        };
+        value.copy_from_slice(&bits.to_le_bytes());
+    }
+}
+
 #[test]
 fn windows_along_lines() {
     let mut rng = Rng(38);
@@ -72,6 +98,8 @@ fn windows_along_lines() {
                 let mut case = pool.case(kernel, pool.scalars(), &mut rng);
                 check(&case);
                 special(&mut case, [2, 4, 8][rng.below(3) as usize]);
+                check(&case);
+                rare(&mut case, &mut rng);
                 check(&case);
             }
         }
@@ -121,6 +149,8 @@ fn windows_of_a_strided_input() {
             }
             check(&case);
             special(&mut case, 8);
+            check(&case);
+            rare(&mut case, &mut rng);
             check(&case);
         }
     }

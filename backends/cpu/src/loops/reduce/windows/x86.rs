@@ -1,22 +1,22 @@
 //! Vectors of AVX2 and AVX-512.
 
-use super::{Line, Vector};
+use super::{Lines, Vector};
 use std::arch::x86_64::*;
 
 /// # Safety
 /// AVX2 exists; as [`super::WindowsFn`].
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2<const MAX: bool>(n: usize, to: *mut f32, scratch: *mut i32, line: &Line<'_>) {
+pub(super) unsafe fn avx2<const MAX: bool>(to: *mut f32, scratch: *mut i32, lines: &Lines<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { super::take::<F32x8, MAX>(n, to, scratch, line) }
+    unsafe { super::take::<F32x8, MAX>(to, scratch, lines) }
 }
 
 /// # Safety
 /// AVX-512 F and DQ exist; as [`super::WindowsFn`].
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(super) unsafe fn avx512<const MAX: bool>(n: usize, to: *mut f32, scratch: *mut i32, line: &Line<'_>) {
+pub(super) unsafe fn avx512<const MAX: bool>(to: *mut f32, scratch: *mut i32, lines: &Lines<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { super::take::<F32x16, MAX>(n, to, scratch, line) }
+    unsafe { super::take::<F32x16, MAX>(to, scratch, lines) }
 }
 
 /// The key of what is no number.
@@ -89,6 +89,18 @@ impl Vector for F32x8 {
     }
 
     #[inline(always)]
+    unsafe fn both(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: as above.
+        unsafe { _mm256_and_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn is_all(of: __m256) -> bool {
+        // SAFETY: as above.
+        unsafe { _mm256_movemask_ps(of) == 0xff }
+    }
+
+    #[inline(always)]
     unsafe fn keys<const MAX: bool>(self, numbers: __m256) -> Self {
         // SAFETY: as above.
         unsafe {
@@ -121,6 +133,25 @@ impl Vector for F32x8 {
         unsafe {
             let pairs = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, other.0));
             Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn others(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let pairs = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(self.0, other.0));
+            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn after(self, before: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let halves = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(before.0, self.0));
+            let lanes = _mm256_alignr_epi8::<12>(_mm256_castps_si256(self.0), halves);
+            Self(_mm256_castsi256_ps(lanes))
         }
     }
 }
@@ -191,6 +222,16 @@ impl Vector for F32x16 {
     }
 
     #[inline(always)]
+    unsafe fn both(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a & b
+    }
+
+    #[inline(always)]
+    unsafe fn is_all(of: __mmask16) -> bool {
+        of == !0
+    }
+
+    #[inline(always)]
     unsafe fn keys<const MAX: bool>(self, numbers: __mmask16) -> Self {
         // SAFETY: as above.
         unsafe {
@@ -223,6 +264,24 @@ impl Vector for F32x16 {
         unsafe {
             let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
             Self(_mm512_permutex2var_ps(self.0, even, other.0))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn others(self, other: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+            Self(_mm512_permutex2var_ps(self.0, odd, other.0))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn after(self, before: Self) -> Self {
+        // SAFETY: as above.
+        unsafe {
+            let (own, before) = (_mm512_castps_si512(self.0), _mm512_castps_si512(before.0));
+            Self(_mm512_castsi512_ps(_mm512_alignr_epi32::<15>(own, before)))
         }
     }
 }
