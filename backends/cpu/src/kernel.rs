@@ -45,6 +45,15 @@ impl CpuKernel {
         })
     }
 
+    /// Whether it may write to parameter `at`.
+    pub(crate) fn may_write(&self, at: usize) -> bool {
+        match self {
+            CpuKernel::Program(program) => program.writes(at),
+            CpuKernel::Library(LibraryKernel::Matmul(_)) => at > 1,
+            CpuKernel::Library(_) => true,
+        }
+    }
+
     /// What it is on a device of an instruction set, as lines `key=value`.
     pub(crate) fn facts(&self, isa: Isa) -> String {
         let form = match self {

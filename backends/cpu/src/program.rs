@@ -1,6 +1,7 @@
 //! Programs: all nodes of a run as one piece of a stream's work.
 
 mod plan;
+mod shared;
 
 use crate::device::CpuDevice;
 use crate::parallel::{Parallel, Serial};
@@ -8,6 +9,7 @@ use crate::profile::Probe;
 use crate::step;
 use crate::stream::{CpuStream, INLINE_NS, Threads, address};
 use plan::Plan;
+use shared::RunForms;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -62,7 +64,7 @@ fn describe(program: &Program<CpuDevice>, at: usize, tag: Option<&OwnedTag>) -> 
 /// The memory behind the slots is valid, as far as the program reaches.
 #[inline(always)]
 unsafe fn each<P: Probe>(
-    (program, plan): (&Program<CpuDevice>, &Plan),
+    (program, plan, of_run): (&Program<CpuDevice>, &Plan, Option<&RunForms>),
     slots: impl Fn(usize) -> *mut u8,
     arguments: &[u64],
     parallel: &dyn Parallel,
@@ -71,7 +73,7 @@ unsafe fn each<P: Probe>(
 ) {
     for (index, node) in program.nodes.iter().enumerate() {
         before(index);
-        let kept = || plan.kept(program, index, &slots);
+        let kept = || plan.kept(program, index, &slots, of_run);
         // SAFETY: the caller vouches for the memory.
         unsafe { step::run(&node.step, &slots, kept, arguments, parallel) };
         moment = probe.node(node, moment);
@@ -82,12 +84,14 @@ impl<P: Probe> Run<P> {
     /// Runs the program; the caller of [`CpuStream::submit_program`] vouches for the memory until the stream has passed the work.
     fn go(&self, threads: &Threads) {
         let (plan, slots) = (Plan::of(&self.program), &self.slots[..]);
+        let of_run = plan.shared.begin();
+        let of_run = of_run.as_ref();
         if plan.waves.is_empty() {
             let before = |index| self.at.store(index, Ordering::Relaxed);
             // SAFETY: as above.
             unsafe {
                 each(
-                    (&self.program, plan),
+                    (&self.program, plan, of_run),
                     |slot| slots[slot],
                     &self.arguments,
                     threads,
@@ -97,19 +101,27 @@ impl<P: Probe> Run<P> {
             };
         } else {
             let start = self.probe.now();
-            (plan.waves.iter()).fold(start, |moment, wave| self.wave(plan, wave, threads, moment));
+            (plan.waves.iter()).fold(start, |moment, wave| {
+                self.wave((plan, of_run), wave, threads, moment)
+            });
         }
     }
 
     /// Runs nodes that do not wait for each other, from `moment` on; when they end.
-    fn wave(&self, plan: &Plan, wave: &[u32], threads: &Threads, moment: u64) -> u64 {
+    fn wave(
+        &self,
+        (plan, of_run): (&Plan, Option<&RunForms>),
+        wave: &[u32],
+        threads: &Threads,
+        moment: u64,
+    ) -> u64 {
         let node = |at: u32, start: u64, parallel: &dyn Parallel| {
             let _blame = Blame {
                 at: &self.at,
                 node: at,
             };
             let (node, slots) = (&self.program.nodes[at as usize], |slot: usize| self.slots[slot]);
-            let kept = || plan.kept(&self.program, at as usize, slots);
+            let kept = || plan.kept(&self.program, at as usize, slots, of_run);
             // SAFETY: as in `go`.
             unsafe { step::run(&node.step, slots, kept, &self.arguments, parallel) };
             self.probe.node(node, start)
@@ -151,7 +163,7 @@ impl CpuStream {
                     // SAFETY: the caller vouches for the memory.
                     unsafe {
                         each(
-                            (program, plan),
+                            (program, plan, None),
                             slots,
                             arguments,
                             &self.threads,

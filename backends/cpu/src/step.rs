@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use thalweg_hal::ir::MAX_PARAMS;
 use thalweg_hal::kit::program::{self, End, Form, Node, Operand, Step};
 
-/// A form of a constant: its memory, and whether it has been made.
+/// A form of an operand: its memory, and whether it has been made.
 pub(crate) type Kept<'a> = (*mut u8, &'a OnceLock<()>);
 
 /// Nanoseconds on one core, roughly.
@@ -51,42 +51,60 @@ fn argument(operand: &Operand, ptr: *mut u8) -> Arg<'_> {
     }
 }
 
+/// The operand that a step would read faster in another form, the form's bytes, and what its bytes depend on beside those of the slot.
+pub(crate) fn wanted(step: &Step<CpuDevice>) -> Option<(&Operand, u64, Box<[u64]>)> {
+    let Step::Launch {
+        kernel,
+        extents,
+        operands,
+        scalars,
+        ..
+    } = step
+    else {
+        return None;
+    };
+    let CpuKernel::Library(library) = &**kernel else {
+        return None;
+    };
+    let args: Vec<Arg<'_>> = (operands.iter())
+        .map(|operand| argument(operand, std::ptr::null_mut()))
+        .collect();
+    let wanted = library.wanted(&Args {
+        extents,
+        args: &args,
+        scalars,
+    })?;
+    let operand = &operands[wanted.operand];
+    let key = std::iter::once(operand.offset).chain(wanted.key).collect();
+    Some((operand, wanted.bytes, key))
+}
+
+/// Whether a step may write to a slot.
+pub(crate) fn may_write(step: &Step<CpuDevice>, slot: usize) -> bool {
+    match step {
+        Step::Launch { kernel, operands, .. } => {
+            (operands.iter().enumerate()).any(|(at, operand)| operand.slot == slot && kernel.may_write(at))
+        }
+        Step::Copy { dst, .. } => dst.slot == slot,
+        Step::Fill { slot: to, .. } => *to == slot,
+    }
+}
+
 /// The forms of constants that nodes read faster.
 pub(crate) fn forms(nodes: &[Node<CpuDevice>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
     let form = |(node, of): (u32, &Node<CpuDevice>)| {
-        let Step::Launch {
-            kernel,
-            extents,
-            operands,
-            scalars,
-            ..
-        } = &of.step
-        else {
-            return None;
-        };
-        let CpuKernel::Library(library) = &**kernel else {
-            return None;
-        };
-        let args: Vec<Arg<'_>> = (operands.iter())
-            .map(|operand| argument(operand, std::ptr::null_mut()))
-            .collect();
-        let wanted = library.wanted(&Args {
-            extents,
-            args: &args,
-            scalars,
-        })?;
-        let operand = &operands[wanted.operand];
+        let (operand, bytes, key) = wanted(&of.step)?;
         constant(operand.slot).then(|| Form {
             node,
             input: operand.slot,
-            bytes: wanted.bytes,
-            key: std::iter::once(operand.offset).chain(wanted.key).collect(),
+            bytes,
+            key,
         })
     };
     (0..).zip(nodes).filter_map(form).collect()
 }
 
-/// Runs a step now. `slots` says where slots lie, `kept` which form of a constant it reads; `arguments` are those of the
+/// Runs a step now. `slots` says where slots lie, `kept` which form of an operand it reads; `arguments` are those of the
 /// program's run.
 ///
 /// # Safety

@@ -113,6 +113,14 @@ pub struct Args<'a> {
 
 impl Program {
     /// How it runs, as lines `key=value`.
+    /// Whether parameter `at` is an output.
+    pub(crate) fn writes(&self, at: usize) -> bool {
+        self.kernel
+            .params
+            .get(at)
+            .is_none_or(|param| param.role == Role::Out)
+    }
+
     pub(crate) fn facts(&self) -> String {
         let form = match (self.flat, &self.single, &self.generated) {
             _ if self.coded.is_some() => "machine code for rows",

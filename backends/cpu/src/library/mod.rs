@@ -12,5 +12,6 @@ mod scatter;
 mod sort;
 mod value;
 
+pub(crate) use gemm::Scratch;
 pub use kernel::LibraryKernel;
 pub(crate) use kernel::Wanted;

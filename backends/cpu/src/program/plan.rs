@@ -1,5 +1,6 @@
 //! How a program runs: what may run at once, and which form each node reads.
 
+use super::shared::{RunForms, Shared};
 use crate::device::CpuDevice;
 use crate::step::{self, Kept};
 use smallvec::SmallVec;
@@ -18,8 +19,10 @@ pub(super) struct Plan {
     pub(super) cost: u64,
     /// Nodes by number: what comes together may run at once. Empty where each node runs alone.
     pub(super) waves: Vec<SmallVec<[u32; 1]>>,
-    /// By node: the form that it reads. Empty where there is none.
+    /// By node: the form of a constant that it reads. Empty where there is none.
     forms: Box<[Option<usize>]>,
+    /// Forms that each run makes.
+    pub(super) shared: Shared,
 }
 
 impl Plan {
@@ -39,10 +42,13 @@ impl Plan {
         program: &'a Program<CpuDevice>,
         node: usize,
         slots: impl Fn(usize) -> *mut u8,
+        of_run: Option<&'a RunForms>,
     ) -> Option<Kept<'a>> {
-        let form = (*self.forms.get(node)?)?;
-        let made = program.made.get()?.get(form)?;
-        Some((slots(program.forms_at + form), made))
+        if let Some(&Some(form)) = self.forms.get(node) {
+            let made = program.made.get()?.get(form)?;
+            return Some((slots(program.forms_at + form), made));
+        }
+        of_run?.kept(&self.shared, node)
     }
 
     fn new(program: &Program<CpuDevice>) -> Plan {
@@ -51,6 +57,7 @@ impl Plan {
         for (at, form) in program.forms.iter().enumerate() {
             forms[form.node as usize] = Some(at);
         }
+        let shared = Shared::of(nodes, |node| forms.get(node).is_some_and(Option::is_some));
         let costs: Vec<u64> = nodes.iter().map(|node| step::cost(&node.step)).collect();
         let mut waves = waves(program, &costs);
         if waves.len() == nodes.len() {
@@ -60,6 +67,7 @@ impl Plan {
             cost: costs.iter().fold(0, |sum, &cost| sum.saturating_add(cost)),
             waves,
             forms: forms.into(),
+            shared,
         }
     }
 }

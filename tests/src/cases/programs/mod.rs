@@ -26,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         case("with_scalars", slots::scalars),
         case("inputs_have_origins", slots::origins),
         case("with_constants", slots::constants),
+        case("with_an_operand_of_many", slots::operand_of_many),
         case("makes_what_is_the_callers", slots::memory),
         case("in_stream_order", slots::in_stream_order),
         case("runs_under_way", runs::under_way),

@@ -1,7 +1,7 @@
 //! Programs over the memory that each run is given and makes.
 
 use super::{Programs, add, counter, increment, job, plain, refuse, scale};
-use crate::kit::Check;
+use crate::kit::{Check, Stop};
 use crate::rig::device::{copy_packet, fill, fill_packet, launch_packet};
 use crate::rig::run::Job;
 use crate::rig::values::{from_bytes, to_bytes};
@@ -164,13 +164,8 @@ pub(super) fn origins(subject: &Subject) -> Check {
     Ok(programs.destroy(program)?)
 }
 
-/// A product whose right operand is a constant that two programs share.
-pub(super) fn constants(subject: &Subject) -> Check {
-    const FIRST: u64 = 16;
-    let (depth, columns) = (40, 50);
-    let device = Device::open(subject)?;
-    let programs = Programs::new(&device)?;
-    let stream = device.stream()?;
+/// A product of numbers `rows` by `depth` and `depth` by `columns`, and its kernel.
+fn product(device: &Device, [rows, columns, depth]: [u64; 3]) -> Result<(Job, u64), Stop> {
     let op = LibraryOp::Matmul(Matmul {
         batch: 0,
         operands: [DType::I32; 2],
@@ -186,6 +181,79 @@ pub(super) fn constants(subject: &Subject) -> Check {
     for (argument, strides) in [(0, [depth, 0, 1]), (1, [0, 1, columns]), (2, [columns, 1, 0])] {
         work.arguments[argument].strides = strides.map(|stride| stride as i64).to_vec();
     }
+    work.extents = vec![rows, columns, depth];
+    Ok((work, kernel))
+}
+
+/// Products with one right operand, which is written in between.
+pub(super) fn operand_of_many(subject: &Subject) -> Check {
+    const EACH: u64 = 5;
+    let extents @ [rows, columns, depth] = [30, 50, 40];
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let (work, kernel) = product(&device, extents)?;
+    let (size, bytes) = (4 * depth * columns, 4 * rows * columns);
+    // Slots 1 to 3 are the inputs; the last one is the right operand.
+    let operand = 4 + 2 * EACH;
+    let bindings: Vec<_> = (0..2 * EACH)
+        .map(|at| work.bindings(&[1, operand, 4 + at]))
+        .collect();
+    let launches: Vec<_> = (bindings.iter())
+        .map(|bindings| work.launch(kernel, bindings))
+        .collect();
+    let copies = [2, 3].map(|from| Copy {
+        dst: at(operand, 0, size),
+        src: at(from, 0, size),
+        width: size,
+        rows: 1,
+    });
+    let packets: Vec<Packet> = (copies.iter().zip(launches.chunks(EACH as usize)))
+        .flat_map(|(copy, launches)| {
+            let launches = launches.iter().map(|launch| launch_packet(launch, null()));
+            std::iter::once(copy_packet(copy, null())).chain(launches)
+        })
+        .collect();
+    let program = programs.create(&packets, (3, &[bytes; 2 * EACH as usize], &[size], 0), &[])?;
+    for round in 0..3 {
+        let x = |i: u64, l: u64| (i + l * l + round) % 5;
+        let weight = |which: u64, l: u64, j: u64| (l * 7 + j * 3 + which + round) % 11;
+        let left: Vec<u64> = (0..rows).flat_map(|i| (0..depth).map(move |l| x(i, l))).collect();
+        let right = |which: u64| -> Vec<u64> {
+            let all = (0..depth).flat_map(|l| (0..columns).map(move |j| (l, j)));
+            all.map(|(l, j)| weight(which, l, j)).collect()
+        };
+        let inputs = [left, right(0), right(1)]
+            .iter()
+            .map(|values| Ok((device.upload(&to_bytes(DType::I32, values))?, 0)))
+            .collect::<Result<Vec<_>>>()?;
+        let outputs = plain(programs.run((program, stream), &inputs, &[], 2 * EACH as usize))?;
+        for (output, at) in outputs.iter().zip(0..) {
+            let found = device.download(stream, *output, bytes)?;
+            let sum = |i: u64, j: u64| -> u64 { (0..depth).map(|l| x(i, l) * weight(at / EACH, l, j)).sum() };
+            let expected: Vec<u64> = (0..rows * columns)
+                .map(|at| sum(at / columns, at % columns))
+                .collect();
+            check_eq!(
+                from_bytes(DType::I32, &found),
+                expected,
+                "product {at}, round {round}"
+            );
+        }
+        let handles = inputs.iter().map(|&(handle, _)| handle).chain(outputs);
+        handles.into_iter().try_for_each(|handle| device.free(handle))?;
+    }
+    Ok(programs.destroy(program)?)
+}
+
+/// A product whose right operand is a constant that two programs share.
+pub(super) fn constants(subject: &Subject) -> Check {
+    const FIRST: u64 = 16;
+    let (depth, columns) = (40, 50);
+    let device = Device::open(subject)?;
+    let programs = Programs::new(&device)?;
+    let stream = device.stream()?;
+    let (mut work, kernel) = product(&device, [0, columns, depth])?;
     let bindings = work.bindings(&[1, 2, 3]);
     let weight = |l: u64, j: u64| (l * 7 + j * 3) % 11;
     let weights: Vec<u64> = (0..FIRST / 4)

@@ -49,8 +49,8 @@ impl Drop for Buffer {
     }
 }
 
-/// Buffers that a thread keeps: as many as one call holds at a time.
-const KEPT: usize = 3;
+/// Buffers that a thread keeps: as many as one call and the program around it hold at a time.
+const KEPT: usize = 4;
 
 thread_local! {
     static SPARE: Cell<[Buffer; KEPT]> = const { Cell::new([Buffer::EMPTY; KEPT]) };
