@@ -94,7 +94,7 @@ pub(crate) fn may_write(step: &Step<CpuDevice>, slot: usize) -> bool {
 pub(crate) fn forms(nodes: &[Node<CpuDevice>], constant: &dyn Fn(usize) -> bool) -> Vec<Form> {
     let form = |(node, of): (u32, &Node<CpuDevice>)| {
         let (operand, bytes, key) = wanted(&of.step)?;
-        constant(operand.slot).then(|| Form {
+        constant(operand.slot).then_some(Form {
             node,
             input: operand.slot,
             bytes,
