@@ -300,7 +300,7 @@ pub(crate) unsafe fn block<T: Element>(
                     let last = block_of_k + 1 == k_blocks;
                     // Nothing is done between these tiles, which are of one height.
                     let slices = ahead == Ahead::Packs && t * slice < kc;
-                    let together = if !pack_a || packs_a || copying || slices {
+                    let together = if packs_a || copying || slices {
                         1
                     } else if in_place || !direct_c && !last {
                         heights.alike(t)
@@ -339,10 +339,11 @@ pub(crate) unsafe fn block<T: Element>(
                             Ahead::Whole => next[1] = slice_of(home(p + 1)),
                         }
                     }
-                    let (set, a, a_row, a_k) = if pack_a {
+                    let (set, a, a_tile, a_row, a_k) = if pack_a {
                         (
                             kernels.tiles.packed,
                             packed_a.add(r.start * kc * kernels.a_words).cast_const(),
+                            height * kc * kernels.a_words,
                             1,
                             height as isize,
                         )
@@ -350,6 +351,7 @@ pub(crate) unsafe fn block<T: Element>(
                         (
                             kernels.tiles.strided,
                             a.offset(r.start as isize * x.a_row).cast(),
+                            (height as isize).wrapping_mul(x.a_row) as usize,
                             x.a_row,
                             x.a_col,
                         )
@@ -372,7 +374,7 @@ pub(crate) unsafe fn block<T: Element>(
                         rows: height,
                         kc,
                         a,
-                        a_tile: height * kc * kernels.a_words,
+                        a_tile,
                         a_row,
                         a_k,
                         b,

@@ -30,7 +30,7 @@ impl Lines {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct TileArgs<S> {
-    /// Tiles, at least one; kernels of another form than the packed one take one.
+    /// Tiles, at least one; the copying kernels take one.
     pub(crate) tiles: usize,
     /// Rows of a tile; kernels of one height do not read it.
     pub(crate) rows: usize,

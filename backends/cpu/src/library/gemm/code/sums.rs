@@ -138,7 +138,7 @@ pub(super) fn tile(asm: &mut Assembler, sum: Sum, rows: usize, vectors: usize, f
     tile.first();
     tile.sections();
     tile.results();
-    if form == Form::Packed {
+    if form != Form::Copying {
         tile.go_on();
         tile.asm.jump_if(UNEQUAL, &mut next);
     }
@@ -177,16 +177,15 @@ impl Tile<'_> {
     fn steps_of_operands(&mut self) {
         let [b_k, thrice] = self.b_k;
         self.bytes_of(b_k, arg!(b_k));
-        match self.form {
-            Form::Packed => {
-                self.asm.address_of(thrice, times(b_k, b_k, 1));
-                for (field, to) in [(arg!(a), place::A), (arg!(tiles), place::TILES)] {
-                    let temp = self.temps[0];
-                    self.asm.plain(0x8b, temp, field);
-                    self.asm.plain(0x89, temp, stack(to));
-                }
+        if self.form != Form::Copying {
+            for (field, to) in [(arg!(a), place::A), (arg!(tiles), place::TILES)] {
+                let temp = self.temps[0];
+                self.asm.plain(0x8b, temp, field);
+                self.asm.plain(0x89, temp, stack(to));
             }
-            Form::Copying => self.asm.address_of(thrice, times(b_k, b_k, 1)),
+        }
+        match self.form {
+            Form::Packed | Form::Copying => self.asm.address_of(thrice, times(b_k, b_k, 1)),
             Form::Strided => {
                 let [one, three, five, seven] = self.steps;
                 self.bytes_of(self.a_k, arg!(a_k));
@@ -221,7 +220,7 @@ impl Tile<'_> {
                 self.asm.plain(0x03, self.ahead, Rm::Reg(self.b));
             }
             Form::Strided => {
-                self.asm.plain(0x8b, a, arg!(a));
+                self.asm.plain(0x8b, a, stack(place::A));
                 if far != 0 {
                     let one = self.steps[0];
                     self.asm.address_of(far, times(a, one, 3));
