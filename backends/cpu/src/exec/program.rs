@@ -112,7 +112,6 @@ pub struct Args<'a> {
 }
 
 impl Program {
-    /// How it runs, as lines `key=value`.
     /// Whether parameter `at` is an output.
     pub(crate) fn writes(&self, at: usize) -> bool {
         self.kernel
@@ -121,6 +120,7 @@ impl Program {
             .is_none_or(|param| param.role == Role::Out)
     }
 
+    /// How it runs, as lines `key=value`.
     pub(crate) fn facts(&self) -> String {
         let form = match (self.flat, &self.single, &self.generated) {
             _ if self.coded.is_some() => "machine code for rows",

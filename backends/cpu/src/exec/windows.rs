@@ -15,7 +15,7 @@ use std::ops::Range;
 const BLOCK: u64 = 4 << 10;
 const BLOCKS: u64 = 64;
 
-/// Elements of a vector. Rows in scratch begin with one where those in memory do.
+/// Elements of a vector. In scratch, the places that memory has begin at a whole number of them.
 const ALIGN: usize = 16;
 
 /// Most elements between the first and the last place of a window along a row.
@@ -189,7 +189,7 @@ impl First {
 }
 
 impl Launch<'_> {
-    /// Takes windows in two passes, in blocks of whole lines where several fit.
+    /// Takes windows line by line, in blocks of whole lines where several fit.
     pub(super) fn walk(&mut self, windows: Windows) {
         let line = self.lanes.extents[self.lanes.rank - 1];
         let block = BLOCK.min(self.lanes.total / BLOCKS).max(self.block as u64);

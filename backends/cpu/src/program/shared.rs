@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use thalweg_hal::kit::program::Node;
 
-/// Nodes from which on a form is worth its memory: each of them would make it for itself, at a time and in pieces that stay near.
+/// Nodes from which on a form is worth its memory: what each of them packs for itself, piece by piece, stays in the nearest caches.
 const LEAST: usize = 4;
 /// Most bytes of all forms of a run.
 const MOST: usize = 64 << 20;

@@ -1,5 +1,5 @@
 //! The greatest or least f32 of windows that lie side by side along a line, at a step of one or two elements: first over the rows of
-//! all windows, then over the places along a row.
+//! all windows, then over the places along a row. Windows of two or three neighbours do both in registers; others go through scratch.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
