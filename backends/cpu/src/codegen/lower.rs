@@ -112,6 +112,21 @@ impl Body {
         body
     }
 
+    /// Whether each value is above elements and needed by others of its level alone.
+    pub(super) fn stays(&self) -> Vec<bool> {
+        let above = self.insts.iter().zip(&self.levels);
+        let above = above.map(|(inst, &level)| level != Level::Element && !matches!(inst.op, Op::Reduced(_)));
+        let mut stays: Vec<bool> = above.collect();
+        let needed = (0..self.insts.len()).filter(|&i| self.needed[i]);
+        for (i, id) in needed.flat_map(|i| self.insts[i].operands().map(move |id| (i, id as usize))) {
+            stays[id] &= self.levels[i] == self.levels[id];
+        }
+        let sinks = self.sections.iter().flat_map(|s| &s.sinks).map(|&(_, id)| id);
+        let ends = sinks.chain(self.row_stores.iter().map(|&(_, id)| id));
+        ends.for_each(|id| stays[id as usize] = false);
+        stays
+    }
+
     /// Which of neighbouring vectors a value of elements belongs to.
     pub(super) fn copy(&self, id: Id) -> usize {
         id as usize % self.copies

@@ -11,6 +11,7 @@
 pub(crate) mod assembler;
 mod bytes;
 mod function;
+mod homes;
 mod instructions;
 mod lower;
 pub(crate) mod opcodes;
@@ -37,6 +38,9 @@ use thalweg_hal::ir::{Access, Info, Kernel, Level, Role};
 
 /// Most parameters of a kernel.
 const MOST_PARAMS: usize = 16;
+
+/// Bytes of rows that are walked together: less than a cache of 32 KiB, which has what is asked for ahead of time too.
+const GROUP_BYTES: usize = 24 << 10;
 
 /// What [`Map::run`] calls.
 #[cfg(target_arch = "x86_64")]
@@ -133,6 +137,10 @@ pub(crate) struct Rows {
     pub(crate) kept: usize,
     /// Parameters whose next rows the code asks for.
     pub(crate) ahead: Vec<usize>,
+    /// Whether a row is walked once.
+    single: bool,
+    /// Most rows of a group.
+    together: usize,
     /// Most elements of a row.
     most: usize,
     _pages: Pages,
@@ -195,12 +203,20 @@ impl Rows {
             outputs,
             kept: body.kept.len(),
             ahead: made.ahead.into_iter().map(|p| p as usize).collect(),
+            single: body.sections.len() == 1,
+            together: made.together,
             most: match body.reduces.is_empty() {
                 true => usize::MAX,
                 false => SEGMENT,
             },
             _pages: pages,
         })
+    }
+
+    /// Rows of `n` elements that are walked together: those that a cache has room for.
+    pub(crate) fn group(&self, n: usize) -> usize {
+        let row = 4 * n * (self.walked.len() + self.kept);
+        (GROUP_BYTES / row.max(1)).clamp(1, self.together)
     }
 
     /// Computes `rows` rows of `n` elements. `addresses` has the first row of each parameter, then each value that is kept, then what
@@ -232,6 +248,9 @@ impl Rows {
             steps: steps.as_ptr(),
             scalars: scalars.as_ptr(),
             stream: usize::from(stream),
+            group: if self.single { rows } else { self.group(n) },
+            taken: 0,
+            left: 0,
         };
         // SAFETY: the caller's promise.
         unsafe { (self.entry)(&raw mut call) };

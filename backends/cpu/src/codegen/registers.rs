@@ -3,31 +3,14 @@
 //! A section has no branch, so one walk suffices: a value gets a register where it is defined, and where none is free the value whose
 //! next use is farthest goes to the stack.
 
-use super::assembler::Code;
-use super::assembler::{Assembler, Extra, RAX, RDX, RSI, Rm};
+use super::assembler::{Assembler, Code, Extra, RAX, RDX, RSI, Rm};
+use super::homes::Home;
 use super::lower::{Body, Level, Sink};
-use super::opcodes::{
-    BROADCAST, BROADCAST_BYTE, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MASKED_STORE, MOVE, STORE, STORE_MASK,
-    STREAM,
-};
+use super::opcodes::{BROADCAST, BROADCAST_BYTE, MASKED_STORE, STORE, STREAM};
 use super::quotients::Quotients;
 use super::reductions::Gathered;
 use super::ssa::{Id, NONE, Op};
 use super::uses::{NEVER, Uses};
-
-/// Where a value stands besides a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    None,
-    /// A constant at a position in the code.
-    Pool(usize),
-    /// On the stack.
-    Slot(u32),
-    /// Elements whose address a register holds.
-    Elements(u8),
-    /// The same of bytes, with a sign or without.
-    Bytes(u8, bool),
-}
 
 /// Registers of masks that values get.
 pub(super) const MASKS: u32 = 0x7e;
@@ -65,12 +48,12 @@ pub(super) struct Bases {
 pub(super) struct Registers<'a> {
     pub(super) asm: &'a mut Assembler,
     pub(super) body: &'a Body,
-    bases: Bases,
+    pub(super) bases: Bases,
     pub(super) uses: Uses,
     pub(super) sinks: Vec<(Sink, Id)>,
     pub(super) gathered: Gathered,
     pub(super) quotients: Option<Quotients>,
-    homes: Vec<Home>,
+    pub(super) homes: Vec<Home>,
     /// Register of each value.
     pub(super) held: Vec<u8>,
     /// Value in each register.
@@ -85,7 +68,9 @@ pub(super) struct Registers<'a> {
     pinned: u32,
     pinned_masks: u8,
     fixed_slots: u32,
-    slots: u32,
+    /// Slots of the frame of a row.
+    pub(super) row_slots: u32,
+    pub(super) slots: u32,
     pub(super) most_slots: u32,
     pub(super) manner: Manner,
 }
@@ -94,16 +79,24 @@ impl<'a> Registers<'a> {
     /// `pool` has the position of each constant.
     pub(super) fn new(asm: &'a mut Assembler, body: &'a Body, pool: &[usize]) -> Registers<'a> {
         let count = body.insts.len();
+        let stays = body.stays();
         let mut homes = vec![Home::None; count];
-        let mut fixed_slots = 0;
+        let (mut fixed_slots, mut row_slots) = (0, 0);
         for (i, inst) in body.insts.iter().enumerate().filter(|(i, _)| body.needed[*i]) {
             homes[i] = match inst.op {
                 Op::Const(_) => Home::Pool(pool[i]),
-                _ if body.levels[i] != Level::Element => {
-                    fixed_slots += 1;
-                    Home::Slot(fixed_slots - 1)
-                }
-                _ => Home::None,
+                _ if stays[i] => Home::None,
+                _ => match body.levels[i] {
+                    Level::Element => Home::None,
+                    Level::Launch => {
+                        fixed_slots += 1;
+                        Home::Slot(fixed_slots - 1)
+                    }
+                    Level::Row(_) => {
+                        row_slots += 1;
+                        Home::Row(row_slots - 1)
+                    }
+                },
             };
         }
         Registers {
@@ -125,6 +118,7 @@ impl<'a> Registers<'a> {
             pinned: 0,
             pinned_masks: 0,
             fixed_slots,
+            row_slots,
             slots: fixed_slots,
             most_slots: fixed_slots,
             manner: Manner::default(),
@@ -201,16 +195,17 @@ impl<'a> Registers<'a> {
         }
     }
 
-    /// The values of a level above elements, on the stack. `rsi` has the table of parameters, `rdx` the scalars.
+    /// The values of a level above elements; those that others need, on the stack. `rsi` has the table of parameters, `rdx` the scalars.
     pub(super) fn values(&mut self, level: Level) {
         let body = self.body;
         let of_level = |i: usize| body.levels[i] == level && body.needed[i];
         let inside = |i: usize| of_level(i) && !matches!(body.insts[i].op, Op::Const(_) | Op::Reduced(_));
-        let all: Vec<Id> = (0..body.insts.len())
-            .filter(|&i| inside(i))
-            .map(|i| i as Id)
+        let all = (0..body.insts.len()).filter(|&i| inside(i)).map(|i| i as Id);
+        let ends: Vec<Id> = all
+            .clone()
+            .filter(|&id| self.homes[id as usize] != Home::None)
             .collect();
-        self.uses = Uses::of(&body.insts, &all, inside);
+        self.uses = Uses::of(&body.insts, &ends, inside);
         self.reserved = 0;
         self.settled.clear();
         self.start(Manner::default());
@@ -230,7 +225,9 @@ impl<'a> Registers<'a> {
                 }
                 _ => self.inst(id as usize),
             }
-            self.write_home(id);
+            if ends.binary_search(&id).is_ok() {
+                self.write_home(id);
+            }
         }
     }
 
@@ -239,41 +236,6 @@ impl<'a> Registers<'a> {
         self.asm.vector(code, to, 0, from, Extra::default());
         self.hold(id, to);
         self.unpin();
-    }
-
-    /// Gives a value that a register has its slot.
-    pub(super) fn put(&mut self, id: Id, register: u8) {
-        if let Home::Slot(slot) = self.homes[id as usize] {
-            let to = self.slot(slot);
-            self.asm.vector(KEEP, register, 0, to, Extra::default());
-        }
-    }
-
-    /// Where the first lane of a value stands that is the same for a row.
-    pub(super) fn single(&self, id: Id) -> Option<Rm> {
-        match self.homes[id as usize] {
-            Home::Pool(at) => Some(Rm::Pool { at, each: false }),
-            Home::Slot(slot) => Some(self.slot(slot)),
-            Home::None | Home::Elements(_) | Home::Bytes(..) => None,
-        }
-    }
-
-    /// The register with the address of the elements that a reduction takes.
-    pub(super) fn argument(&self, reduce: u32) -> u8 {
-        let takes = |&&(sink, _): &&(Sink, Id)| sink == Sink::Reduce(reduce);
-        let Some(&(_, id)) = self.sinks.iter().find(takes) else {
-            return OUT;
-        };
-        let keeps = |&(sink, other): &(Sink, Id)| match sink {
-            Sink::Keep(kept) if other == id => Some(self.bases.kept[kept as usize]),
-            Sink::Keep(_) | Sink::Reduce(_) | Sink::Store(_) => None,
-        };
-        match self.homes[id as usize] {
-            Home::Elements(base) => base,
-            Home::None | Home::Pool(_) | Home::Slot(_) | Home::Bytes(..) => {
-                self.sinks.iter().find_map(keeps).unwrap_or(OUT)
-            }
-        }
     }
 
     /// The code of the section for one vector and those beside it.
@@ -356,34 +318,6 @@ impl<'a> Registers<'a> {
         (self.pinned, self.pinned_masks) = (0, 0);
     }
 
-    /// The elements at hand.
-    fn element(&self, base: u8, copy: usize) -> Rm {
-        let offset = self.manner.offset + copy as i32 * self.asm.width();
-        Rm::Element { base, offset }
-    }
-
-    pub(super) fn slot(&self, slot: u32) -> Rm {
-        Rm::Stack(slot as i32 * self.asm.width())
-    }
-
-    /// Writes a value to its slot; it gets one where it has no home.
-    fn write_home(&mut self, id: Id) {
-        if self.homes[id as usize] == Home::None {
-            self.homes[id as usize] = Home::Slot(self.slots);
-            self.slots += 1;
-            self.most_slots = self.most_slots.max(self.slots);
-        }
-        let Home::Slot(slot) = self.homes[id as usize] else {
-            return;
-        };
-        let (to, register) = (self.slot(slot), self.held[id as usize]);
-        if self.is_mask(id) {
-            self.asm.vex(STORE_MASK, register, 0, to, None, false, false);
-        } else {
-            self.asm.vector(KEEP, register, 0, to, Extra::default());
-        }
-    }
-
     /// A free register for a value or a mask, pinned. The value with the farthest use makes room.
     pub(super) fn allocate(&mut self, mask: bool, at: u32) -> u8 {
         let (usable, pinned) = match mask {
@@ -420,39 +354,6 @@ impl<'a> Registers<'a> {
         register
     }
 
-    /// Reads a value from its home.
-    pub(super) fn read(&mut self, id: Id, to: u8) {
-        match self.homes[id as usize] {
-            Home::Pool(at) => {
-                let from = Rm::Pool { at, each: false };
-                self.asm.vector(BROADCAST, to, 0, from, Extra::default());
-            }
-            Home::Slot(slot) if self.is_mask(id) => {
-                self.asm
-                    .vex(LOAD_MASK, to, 0, self.slot(slot), None, false, false);
-            }
-            Home::Slot(slot) => self.asm.vector(MOVE, to, 0, self.slot(slot), Extra::default()),
-            Home::Elements(base) => {
-                let from = self.element(base, self.body.copy(id));
-                match (self.manner.masked, self.asm.wide) {
-                    (true, false) => self
-                        .asm
-                        .vector(MASKED_LOAD, to, TAIL_VECTOR, from, Extra::default()),
-                    (masked, _) => {
-                        let extra = Extra {
-                            mask: if masked { TAIL_MASK } else { 0 },
-                            zero: masked,
-                            ..Extra::default()
-                        };
-                        self.asm.vector(LOAD, to, 0, from, extra);
-                    }
-                }
-            }
-            Home::Bytes(base, signed) => self.read_bytes((id, to), base, signed),
-            Home::None => debug_assert!(false, "value {id} is nowhere"),
-        }
-    }
-
     /// The register of a value, pinned.
     pub(super) fn register(&mut self, id: Id) -> u8 {
         let register = self.held[id as usize];
@@ -468,25 +369,6 @@ impl<'a> Registers<'a> {
             false => self.pinned |= 1 << register,
         }
         register
-    }
-
-    /// Where an instruction may read the value in memory.
-    pub(super) fn memory(&mut self, id: Id, at: u32) -> Option<Rm> {
-        if self.held[id as usize] != OUT || self.is_mask(id) {
-            return None;
-        }
-        let home = self.homes[id as usize];
-        match home {
-            Home::Pool(at) => Some(Rm::Pool {
-                at,
-                each: self.asm.wide,
-            }),
-            Home::Slot(slot) => Some(self.slot(slot)),
-            Home::Elements(base) if !self.manner.masked && self.uses.next(id, at) == NEVER => {
-                Some(self.element(base, self.body.copy(id)))
-            }
-            Home::Elements(_) | Home::Bytes(..) | Home::None => None,
-        }
     }
 
     /// A value in a register or in memory.

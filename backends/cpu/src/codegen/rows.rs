@@ -1,9 +1,12 @@
 //! A function that walks rows: sections with their reductions, and between them the values of a row.
 //!
-//! It is called as `f(call)`, and takes the rows of [`Call`] one after the other.
+//! It is called as `f(call)`, and takes the rows of [`Call`] in groups: each section walks the rows of a group before the next section
+//! does. What a section gathers in a row comes late, after a reduction over lanes and what follows from it, and the processor walks other
+//! rows meanwhile.
 
 use super::assembler::{
-    Assembler, EQUAL, Extra, GREATER, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, UNEQUAL,
+    AT_MOST, Assembler, EQUAL, Extra, GREATER, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm,
+    UNEQUAL,
 };
 use super::function::{
     Function, SAVED, STACK, constants, epilogue, groups, mask_of_rest, most_abreast, step, walk,
@@ -32,6 +35,12 @@ pub(super) struct Call {
     pub(super) scalars: *const u64,
     /// Whether outputs, whose rows begin with a line, go past the caches.
     pub(super) stream: usize,
+    /// Rows of a group: no more than [`RowFunction::together`].
+    pub(super) group: usize,
+    /// Rows of the present group.
+    pub(super) taken: usize,
+    /// Those of them that the present section has before it.
+    pub(super) left: usize,
 }
 
 /// Registers for addresses in a section. `rbx` has the call; `rsi` is last, because it has the table of addresses before.
@@ -40,11 +49,16 @@ const BASES: [u8; 10] = [8, 9, 10, 11, 12, 13, 14, 15, RDX, RSI];
 const GROUP: i32 = 4 * LANES as i32;
 /// Most inputs that are asked for ahead of time.
 pub(super) const MOST_AHEAD: usize = 3;
+/// Most rows of a group, and bytes of the stack that their frames take.
+const MOST_TOGETHER: usize = 8;
+const FRAMES: usize = STACK as usize / 2;
 
 /// The function of a body, and the inputs whose next rows it asks for.
 pub(super) struct RowFunction {
     pub(super) function: Function,
     pub(super) ahead: Vec<u32>,
+    /// Most rows of a group.
+    pub(super) together: usize,
 }
 
 /// The memory of a section.
@@ -114,6 +128,46 @@ impl Walked {
     }
 }
 
+fn of_call(offset: usize) -> Rm {
+    Rm::Base {
+        base: RBX,
+        offset: offset as i32,
+    }
+}
+
+/// Begins a group of rows.
+fn begin_group(asm: &mut Assembler) {
+    let mut fits = Label::default();
+    asm.load(RAX, RBX, offset_of!(Call, rows) as i32);
+    asm.plain(0x3b, RAX, of_call(offset_of!(Call, group)));
+    asm.jump_if(AT_MOST, &mut fits);
+    asm.load(RAX, RBX, offset_of!(Call, group) as i32);
+    asm.place(&mut fits);
+    asm.plain(0x89, RAX, of_call(offset_of!(Call, taken)));
+}
+
+/// Lets entries of the table of addresses, which `rsi` has, go on by a row.
+fn next_row(asm: &mut Assembler, entries: &[usize]) {
+    asm.load(RDX, RBX, offset_of!(Call, steps) as i32);
+    for &entry in entries {
+        let offset = 8 * entry as i32;
+        asm.load(RAX, RDX, offset);
+        asm.plain(0x01, RAX, Rm::Base { base: RSI, offset });
+    }
+}
+
+/// Adds the rows of the group to entries of the table, or subtracts them; `rdx` has the steps.
+fn skip_group(asm: &mut Assembler, entries: &[usize], back: bool) {
+    asm.load(RCX, RBX, offset_of!(Call, taken) as i32);
+    for &entry in entries {
+        let offset = 8 * entry as i32;
+        asm.load(RAX, RDX, offset);
+        asm.multiply_by(RAX, RCX);
+        let opcode = if back { 0x29 } else { 0x01 };
+        asm.plain(opcode, RAX, Rm::Base { base: RSI, offset });
+    }
+}
+
 /// The function of a body, which asks for so many inputs at most; `None` where it needs more registers or more of the stack than
 /// there are.
 pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) -> Option<RowFunction> {
@@ -145,6 +199,18 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
     let mut registers = Registers::new(&mut asm, body, &pool);
     let parts = if wide { 1 } else { 2 };
     let totals = registers.fixed(parts * body.reduces.len() as u32);
+    let caller = registers.fixed(1);
+    let caller = registers.slot(caller);
+    registers.asm.plain(0x89, RBP, caller);
+    let width = registers.asm.width();
+    let frame_bytes = registers.row_slots as i32 * width;
+    let grouped = plain.sections.len() > 1;
+    let together = match grouped {
+        true => (FRAMES / usize::max(1, frame_bytes as usize)).clamp(1, MOST_TOGETHER),
+        false => 1,
+    };
+    let frames = registers.fixed(together as u32 * registers.row_slots);
+    let frames = registers.slot(frames);
     registers.values(Level::Launch);
 
     let sections: Vec<Walked> = (0..plain.sections.len()).map(|s| Walked::of(plain, s)).collect();
@@ -158,10 +224,19 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
     let free = most.checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(asks));
 
-    let mut row = Label::default();
-    registers.asm.place(&mut row);
-    registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
-    registers.values(Level::Row(0));
+    let of_rows = plain.insts.iter().filter_map(|inst| match inst.op {
+        Op::Row(param) => Some(param as usize),
+        _ => None,
+    });
+    let of_rows: Vec<usize> = of_rows.collect();
+    let stored = body.row_stores.iter().map(|&(param, _)| param as usize);
+    let stored: Vec<usize> = stored.collect();
+    let kept = params..params + body.kept.len();
+    let all = || (0..kept.end + ahead.len()).filter(|e| !kept.contains(e));
+
+    let mut group = Label::default();
+    registers.asm.place(&mut group);
+    begin_group(registers.asm);
     for (s, walked) in sections.iter().enumerate() {
         let mut bases = Bases {
             params: vec![0; params],
@@ -179,15 +254,27 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
             bases.kept[k as usize] = free.next()?;
             loads.push((bases.kept[k as usize], params as u32 + k));
         }
+        let mut entries: Vec<usize> = loads.iter().map(|&(_, entry)| entry as usize).collect();
         let mut fetches = Vec::new();
         if s == heavy {
             for (a, _) in ahead.iter().enumerate() {
                 let base = free.next()?;
                 fetches.push(base);
-                loads.push((base, (params + body.kept.len() + a) as u32));
+                loads.push((base, (kept.end + a) as u32));
+                entries.push(kept.end + a);
             }
         }
-        registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+        let mut row = Label::default();
+        let asm = &mut *registers.asm;
+        asm.load(RAX, RBX, offset_of!(Call, taken) as i32);
+        asm.plain(0x89, RAX, of_call(offset_of!(Call, left)));
+        asm.address_of(RBP, frames);
+        asm.place(&mut row);
+        asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
+        if s == 0 {
+            registers.values(Level::Row(0));
+            entries.extend(&of_rows);
+        }
         for (base, entry) in loads {
             registers.asm.load(base, RSI, 8 * entry as i32);
         }
@@ -214,7 +301,51 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
         registers.finish();
         registers.asm.load(RSI, RBX, offset_of!(Call, addresses) as i32);
         registers.values(Level::Row(s as u32 + 1));
+        if s + 1 == sections.len() {
+            store_row(&mut registers)?;
+            entries.extend(&stored);
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        if !grouped {
+            entries = all().collect();
+        }
+        let asm = &mut *registers.asm;
+        next_row(asm, &entries);
+        if grouped {
+            asm.add(RBP, frame_bytes);
+        }
+        asm.small(5, of_call(offset_of!(Call, left)), 1);
+        asm.jump_if(UNEQUAL, &mut row);
+        if grouped {
+            skip_group(asm, &entries, true);
+        }
     }
+    if grouped {
+        let all: Vec<usize> = all().collect();
+        skip_group(registers.asm, &all, false);
+    }
+    let most_slots = registers.most_slots;
+    asm.load(RAX, RBX, offset_of!(Call, taken) as i32);
+    asm.plain(0x29, RAX, of_call(offset_of!(Call, rows)));
+    asm.jump_if(UNEQUAL, &mut group);
+    asm.plain(0x8b, RBP, caller);
+    epilogue(&mut asm);
+    let bytes = most_slots as i32 * if wide { 64 } else { 32 };
+    asm.patch(frame, bytes);
+    (bytes <= STACK).then_some(RowFunction {
+        function: Function {
+            code: asm.code,
+            entry,
+        },
+        ahead,
+        together,
+    })
+}
+
+/// Writes the values of a row; `rsi` has the table of addresses.
+fn store_row(registers: &mut Registers<'_>) -> Option<()> {
+    let body = registers.body;
     for &(param, id) in &body.row_stores {
         let from = registers.single(id)?;
         registers.asm.load(RAX, RSI, 8 * param as i32);
@@ -230,31 +361,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
             }
         }
     }
-    let entries = params + body.kept.len() + ahead.len();
-    let most_slots = registers.most_slots;
-    asm.load(RDX, RBX, offset_of!(Call, steps) as i32);
-    for e in 0..entries {
-        let offset = 8 * e as i32;
-        asm.load(RAX, RDX, offset);
-        asm.plain(0x01, RAX, Rm::Base { base: RSI, offset });
-    }
-    let rows = offset_of!(Call, rows) as i32;
-    let rows = Rm::Base {
-        base: RBX,
-        offset: rows,
-    };
-    asm.small(5, rows, 1);
-    asm.jump_if(UNEQUAL, &mut row);
-    epilogue(&mut asm);
-    let bytes = most_slots as i32 * if wide { 64 } else { 32 };
-    asm.patch(frame, bytes);
-    (bytes <= STACK).then_some(RowFunction {
-        function: Function {
-            code: asm.code,
-            entry,
-        },
-        ahead,
-    })
+    Some(())
 }
 
 /// The code that walks the elements of a row in a section.

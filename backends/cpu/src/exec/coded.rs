@@ -36,7 +36,8 @@ unsafe fn task(code: &Rows, launch: &Launch<'_>, range: Range<u64>) {
     let size = |p: usize| usize::from(launch.sizes[p]);
     let row_step = |p: usize| other.of(p)[last] as isize * size(p) as isize;
     let kept = (4 * n).next_multiple_of(LINE) + LINE;
-    let scratch = Scratch::new(kept * code.kept);
+    let group = code.group(n);
+    let scratch = Scratch::new(kept * code.kept * group);
     // What is far is asked for so many rows before.
     let ahead = |p: usize| -> isize {
         let bytes = launch
@@ -48,12 +49,12 @@ unsafe fn task(code: &Rows, launch: &Launch<'_>, range: Range<u64>) {
         match step {
             0 => 0,
             _ if bytes < FETCH => 0,
-            _ => step * AHEAD.div_ceil(step.unsigned_abs()) as isize,
+            _ => step * AHEAD.div_ceil(step.unsigned_abs()).max(group) as isize,
         }
     };
     let params = args.args.len();
     let mut steps: SmallVec<[isize; 16]> = (0..params).map(row_step).collect();
-    steps.extend((0..code.kept).map(|_| 0));
+    steps.extend((0..code.kept).map(|_| kept as isize));
     steps.extend(code.ahead.iter().map(|&p| row_step(p)));
     let ahead: SmallVec<[isize; 4]> = code.ahead.iter().map(|&p| ahead(p)).collect();
     let lined = |&p: &usize| {
@@ -77,7 +78,7 @@ unsafe fn task(code: &Rows, launch: &Launch<'_>, range: Range<u64>) {
             addresses[p] = arg.ptr.wrapping_offset(offset);
         }
         for k in 0..code.kept {
-            addresses[params + k] = scratch.start().wrapping_add(k * kept);
+            addresses[params + k] = scratch.start().wrapping_add(k * kept * group);
         }
         for (k, (&p, &ahead)) in code.ahead.iter().zip(&ahead).enumerate() {
             addresses[params + code.kept + k] = addresses[p].wrapping_offset(ahead);

@@ -47,7 +47,7 @@ fn every_reduction_and_tail() {
         assert_eq!(is_coded(&kernel), has_code(), "{op}");
         let lengths = (1..=40).chain([63, 64, 65, 128, 255, 256, 257, 300, 511, 513, 1024, 1300, 4100]);
         for n in lengths {
-            for rows in [1, 3] {
+            for rows in [1, 3, 19] {
                 check(&random_case(kernel.clone(), vec![rows, n], &mut rng));
             }
         }
@@ -368,7 +368,10 @@ fn random_kernels() {
         let nodes = 2 + rng.below([4, 12, 40][seed as usize % 3]);
         let kernel = random_rows(&mut rng, nodes);
         coded += usize::from(is_coded(&kernel));
-        let mut extents: Vec<u64> = (0..kernel.outer).map(|_| 1 + rng.below(4)).collect();
+        // Less than a group of rows, and several with a rest.
+        let mut extents: Vec<u64> = (0..kernel.outer)
+            .map(|_| [1, 2, 3, 4, 9, 19][rng.below(6) as usize])
+            .collect();
         extents.extend((0..kernel.inner).map(|_| [1, 3, 7, 16, 19, 33, 70][rng.below(7) as usize]));
         check(&random_case(kernel, extents, &mut rng));
     }
