@@ -7,6 +7,7 @@
 
 mod across;
 mod arena;
+mod asking;
 mod build;
 mod chosen;
 mod coded;

@@ -3,6 +3,7 @@
 //! Indices are computed for many lines at once, in a space that has a point for each line. So a line is asked for while the one before
 //! is worked on. Where a map does nothing but gather, lines are copied.
 
+use super::asking;
 use super::columns::Cut;
 use super::frame::{Frame, Lanes};
 use super::gathered::Gathered;
@@ -13,7 +14,7 @@ use super::plan::{Home, Step, Value};
 use super::slots::values;
 use super::space::MAX_AXES;
 use crate::parallel::Parallel;
-use crate::prefetch;
+use crate::prefetch::{self, LINE};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -299,7 +300,8 @@ impl<'a> Still<'a> {
         let bytes = (columns.end - columns.start) as usize * look.size;
         let step = |p: usize| lines.of(p)[last] as isize * look.size as isize;
         let (from_step, to_step) = (step(from), step(to));
-        let ask = if look.is_large() { bytes.min(ASK) } else { 0 };
+        let ahead = asking::distance(bytes);
+        let asks = look.is_large();
         let mut done = 0;
         while done < indices.len() {
             let at = lines.index(first + done as u64);
@@ -311,18 +313,20 @@ impl<'a> Still<'a> {
                     .wrapping_offset(elements as isize * look.size as isize)
             };
             let (mut from, mut to) = (start(from), start(to));
+            let whole = (to.addr() | to_step.unsigned_abs() | bytes).is_multiple_of(LINE);
+            let far = far && whole;
             let stretch = &indices[done..done + count];
             for (k, &index) in stretch.iter().enumerate() {
-                let next = stretch.get(k + 1).and_then(|&next| look.offset(next));
-                if let Some(next) = next.filter(|_| ask > 0) {
-                    prefetch::ask(from.wrapping_offset(from_step + next), ask);
-                }
+                let next = stretch.get(k + ahead).filter(|_| asks);
+                let next = next.and_then(|&next| look.offset(next)).map(|offset| {
+                    let step = from_step.wrapping_mul(ahead as isize);
+                    from.wrapping_offset(step.wrapping_add(offset)).cast_const()
+                });
                 let source = look.offset(index).map(|offset| from.wrapping_offset(offset));
                 // SAFETY: the caller of the launch vouches for the output's lines, and for the table's where the index is in range.
                 unsafe {
                     match source {
-                        Some(source) if far => past::stream(launch.plan.isa, to, source, bytes),
-                        Some(source) => to.copy_from_nonoverlapping(source, bytes),
+                        Some(source) => asking::copy(launch.plan.isa, to, source, bytes, next, far),
                         None => to.write_bytes(0, bytes),
                     }
                 }

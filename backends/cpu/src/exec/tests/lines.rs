@@ -221,7 +221,8 @@ fn copies_of_lines() {
     }
 }
 
-/// Copies that are split between threads by lines and by pieces of lines, and those that are written past the caches.
+/// Copies that are split between threads by lines and by pieces of lines, and those that are written past the caches; of tables whose
+/// lines are asked for, and of smaller ones.
 #[test]
 fn large_copies_of_lines() {
     let mut rng = Rng(26);
@@ -230,6 +231,9 @@ fn large_copies_of_lines() {
         (DType::BF16, [7, 400_001], 3),
         (DType::F64, [300, 768], 5500),
         (DType::U8, [300, 100], 340_000),
+        (DType::U8, [12_000, 100], 340_000),
+        (DType::F32, [3000, 101], 4000),
+        (DType::F32, [400, 3001], 700),
     ] {
         let case = gather_of_lines((dtype, [1, height, width], count), &mut rng, |_, value, _| value);
         let (size, bytes) = (dtype.size(), |b: &Buffer| b.bytes.clone());
