@@ -191,6 +191,15 @@ unsafe fn typed<T: VectorProduct>(
     } else {
         (x, b.packed.cast::<T::Acc>(), strides, p.m, p.n)
     };
+    let grain = GRAIN * isa.bits() as usize / (512 * size_of::<T::Acc>());
+    let small = p.batch == 1 && m > 1 && m.saturating_mul(n).saturating_mul(p.k) < 2 * grain;
+    // SAFETY: same contract.
+    if small && whole.is_null() && unsafe { gemm::direct(&kernels, &x.0, [m, n, p.k]) } {
+        if let Some(epilogue) = epilogue {
+            epilogue(0, 0..p.m, 0..p.n);
+        }
+        return;
+    }
     let whole = Whole::new(&kernels, whole.cast_mut(), p.k, n);
     let vector = if m == 1 {
         VectorKernel::new(isa, &x.0, p.k, n)
@@ -199,7 +208,7 @@ unsafe fn typed<T: VectorProduct>(
     };
     let product = Product {
         kernels: &kernels,
-        grain: GRAIN * isa.bits() as usize / (512 * size_of::<T::Acc>()),
+        grain,
         x,
         strides,
         problem: Problem { m, n, ..*p },

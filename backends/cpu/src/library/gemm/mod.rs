@@ -6,6 +6,7 @@
 mod buffer;
 mod bytes;
 pub(in crate::library) mod code;
+mod direct;
 mod element;
 mod halves;
 mod lanes;
@@ -24,6 +25,7 @@ pub use bytes::Signs;
 pub(crate) use bytes::Way;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use bytes::{Pairs256, Pairs512};
+pub(crate) use direct::direct;
 pub(crate) use element::{Element, Kernels, Stored, Uniform, Wide};
 pub(crate) use halves::by_amx;
 #[cfg(test)]
@@ -48,15 +50,6 @@ pub(in crate::library) const KC: usize = 512;
 const ROWS: usize = 336;
 /// Most rows of a block where they are shorter.
 const MOST_ROWS: usize = 2 * ROWS;
-/// Up to this many panels of B, A is read in place: packing would cost more than it saves.
-const PANELS_UNPACKED_A: usize = 2;
-/// The same for an A of at most `UNPACKED` elements whose rows are contiguous.
-const PANELS_UNPACKED_SMALL_A: usize = 4;
-/// Up to this many tiles of A, rows of a B of at most `UNPACKED` elements are read in place.
-const TILES_UNPACKED_B: usize = 10;
-/// Elements of an operand that stays in a small L2 unpacked.
-const UNPACKED: usize = 1 << 15;
-
 /// Whether rows `step` bytes apart fall on so few sets of L1 that a tile's rows push each other out.
 fn rows_collide(step: isize) -> bool {
     step % 2048 == 0
@@ -167,16 +160,10 @@ pub(crate) unsafe fn block<T: Element>(
     let k_blocks = lanes.div_ceil(KC);
     let kc_max = longest_block(lanes);
 
-    let small_a = x.a_col == 1 && mc * kc_max <= UNPACKED && !rows_collide(x.a_row * size_of::<T>() as isize);
-    let few_panels = if small_a {
-        PANELS_UNPACKED_SMALL_A
-    } else {
-        PANELS_UNPACKED_A
-    };
-    let pack_a = !T::DIRECT || panels > few_panels;
+    let pack_a = !direct::reads_a(x, mc, kc_max, panels);
     let whole_b = whole.is_packed();
     let ready = whole_b && !whole.fills;
-    let pack_b = !T::DIRECT || x.b_col != 1 || tiles > TILES_UNPACKED_B || kc_max * nc > UNPACKED;
+    let pack_b = !direct::reads_b(x, nc, kc_max, tiles);
     let direct_c = T::SUMS && x.c_col == 1;
     // Lengths in accumulators, each with the packing's overrun and a whole number of cache lines.
     let line = |len: usize| (len + 16).next_multiple_of(16);
