@@ -8,7 +8,7 @@ const PANELS_UNPACKED_A: usize = 2;
 /// The same for an A of at most `UNPACKED` elements whose rows are contiguous.
 const PANELS_UNPACKED_SMALL_A: usize = 4;
 /// Up to this many tiles of A, rows of a B of at most `UNPACKED` elements are read in place.
-const TILES_UNPACKED_B: usize = 10;
+const TILES_UNPACKED_B: usize = 16;
 /// Elements of an operand that stays in a small L2 unpacked.
 const UNPACKED: usize = 1 << 15;
 
