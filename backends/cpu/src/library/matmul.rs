@@ -80,6 +80,17 @@ pub struct Problem {
 /// The blocks of all calls are disjoint and cover C; their number and order depend on the threads.
 pub type Epilogue<'a> = &'a (dyn Fn(usize, Range<usize>, Range<usize>) + Sync);
 
+/// What follows the sums of a product.
+#[derive(Clone, Copy)]
+pub enum After<'a> {
+    /// They are C.
+    Nothing,
+    /// To each is added what lies so many bytes from its element of C; where [`adds`] says so.
+    Adds(isize),
+    /// Each block of C is handed on.
+    Block(Epilogue<'a>),
+}
+
 /// Runs `$go` with `$t` as the element type and `$kernels` as its kernels: those of the product, and of the transposed one.
 macro_rules! by_kernels {
     ($dtype:expr, ($isa:expr, $codegen:expr), $t:ident, $kernels:ident => $go:expr) => {
@@ -130,12 +141,20 @@ pub unsafe fn matmul(
     b: MatRef,
     c: MatMut,
     parallel: &dyn Parallel,
-    epilogue: Option<Epilogue<'_>>,
+    after: After<'_>,
 ) {
     // SAFETY: same contract.
     unsafe {
-        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, epilogue, Before::of::<T>()))
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, after, Before::of::<T>()))
     }
+}
+
+/// Whether a product may add what lies beside C: [`After::Adds`].
+pub fn adds((isa, codegen): (Isa, bool), dtype: MatDType, p: &Problem, c: &MatMut) -> bool {
+    by_kernels!(dtype, (isa, codegen), T, kernels => {
+        let [kernels, _] = &kernels;
+        p.m > 1 && p.n > 1 && c.col_stride == 1 && gemm::adds::<T>(kernels, p.k) && !transposes(p, c, kernels.columns())
+    })
 }
 
 /// A raw pointer that closures of several threads share; each touches its own part of what it names.
@@ -160,12 +179,17 @@ unsafe fn typed<T: VectorProduct>(
     b: MatRef,
     c: MatMut,
     parallel: &dyn Parallel,
-    epilogue: Option<Epilogue<'_>>,
+    after: After<'_>,
     before: Before,
 ) {
     if p.batch == 0 || p.m == 0 || p.n == 0 {
         return;
     }
+    let (beside, epilogue) = match after {
+        After::Nothing => (None, None),
+        After::Adds(beside) => (Some(beside), None),
+        After::Block(epilogue) => (None, Some(epilogue)),
+    };
     let swap = transposes(p, &c, kernels.columns());
     let kernels = if swap { transposed } else { kernels };
     let x = Shared(Operands::<T> {
@@ -178,6 +202,7 @@ unsafe fn typed<T: VectorProduct>(
         c: c.ptr.cast(),
         c_row: c.row_stride,
         c_col: c.col_stride,
+        beside,
     });
     let strides = [a.batch_stride, b.batch_stride, c.batch_stride];
     let (x, whole, strides, m, n) = if swap {
@@ -399,6 +424,7 @@ impl<T: gemm::Element> Operands<T> {
             c: self.c,
             c_row: self.c_col,
             c_col: self.c_row,
+            beside: self.beside,
         }
     }
 

@@ -8,7 +8,7 @@ use super::{ConvKernel, Direction, Launch, finish};
 use crate::exec::Args;
 use crate::library::epilogue::row_major;
 use crate::library::gemm::{KC, Signs};
-use crate::library::matmul::{MatDType, MatMut, MatRef, Problem, matmul};
+use crate::library::matmul::{After, MatDType, MatMut, MatRef, Problem, matmul};
 use crate::parallel::Parallel;
 use std::ops::Range;
 
@@ -140,7 +140,11 @@ impl ConvKernel {
                 product.b,
                 product.result,
                 parallel,
-                blockwise.is_some().then_some(&done),
+                if blockwise.is_some() {
+                    After::Block(&done)
+                } else {
+                    After::Nothing
+                },
             );
             if let Some(bound) = bound.as_ref().filter(|_| blockwise.is_none()) {
                 bound.all(parallel);

@@ -67,7 +67,8 @@ pub(crate) unsafe fn direct<T: Element>(
                         .cast(),
                     c_row: x.c_row,
                     start: std::ptr::null(),
-                    accumulate: false,
+                    accumulate: x.beside.is_some(),
+                    beside: x.beside.unwrap_or(0),
                     copy: std::ptr::null_mut(),
                     next: [Lines::NONE; 2],
                 });

@@ -71,6 +71,13 @@ pub(crate) struct Operands<T: Element> {
     pub(crate) c: *mut T::Out,
     pub(crate) c_row: isize,
     pub(crate) c_col: isize,
+    /// Bytes from each element of C to what is added to it, if [`adds`] allows that.
+    pub(crate) beside: Option<isize>,
+}
+
+/// Whether tiles of a product whose rows of C are contiguous add what lies beside C.
+pub(crate) fn adds<T: Element>(kernels: &Kernels<T>, k: usize) -> bool {
+    T::SUMS && T::DIRECT && kernels.block.is_none() && kernels.step == 1 && (1..=KC).contains(&k)
 }
 
 /// Bounds of piece `i` of `0..len` cut into `pieces` whose lengths differ by one at most.
@@ -296,6 +303,7 @@ pub(crate) unsafe fn block<T: Element>(
                     };
                     let height = heights.at(t).len();
                     let r = heights.at(t).start..heights.at(t + together - 1).end;
+                    let c = c0.wrapping_offset(r.start as isize * x.c_row).wrapping_add(col);
                     let mut next = [Lines::NONE; 2];
                     let steps = t * slice..kc.min((t + 1) * slice);
                     let slice_of = |panel: *mut T::Acc| Lines {
@@ -311,6 +319,13 @@ pub(crate) unsafe fn block<T: Element>(
                         }
                     } else if whole_b && !ready && !steps.is_empty() {
                         next[0] = slice_of(home(p + 1));
+                    } else if let Some(beside) = x.beside {
+                        next[0] = Lines {
+                            start: c.wrapping_byte_offset(beside).cast_const().cast(),
+                            step: x.c_row * size_of::<T::Out>() as isize,
+                            runs: height,
+                            bytes: width * size_of::<T::Out>(),
+                        };
                     }
                     // The next panel is packed a slice at a time, after a tile that has brought the slice near.
                     let mut next_slice = None;
@@ -343,7 +358,6 @@ pub(crate) unsafe fn block<T: Element>(
                             x.a_col,
                         )
                     };
-                    let c = c0.wrapping_offset(r.start as isize * x.c_row).wrapping_add(col);
                     let (target, c_row) = if in_place {
                         (c.cast(), x.c_row)
                     } else if direct_c || k_blocks == 1 {
@@ -369,12 +383,14 @@ pub(crate) unsafe fn block<T: Element>(
                         c: target,
                         c_row,
                         start,
-                        accumulate: block_of_k > 0 && target != tail,
+                        accumulate: target != tail && (block_of_k > 0 || x.beside.is_some()),
+                        beside: x.beside.unwrap_or(0),
                         copy: if copying { packed } else { std::ptr::null_mut() },
                         next,
                     });
                     if direct_c && !in_place {
-                        add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, block_of_k > 0);
+                        let added = (block_of_k > 0).then_some(0).or(x.beside);
+                        add_tail::<T>(c.cast(), x.c_row, tail, nr, r.len(), width, added);
                     } else if !direct_c && last {
                         let sums = (target.cast_const(), c_row as usize);
                         let (top, left) = (rows.start + r.start, cols.start + col);
@@ -393,7 +409,7 @@ pub(crate) unsafe fn block<T: Element>(
     }
 }
 
-/// Adds (or writes) the used columns of a tile to C.
+/// Writes the used columns of a tile to C, or what lies so many bytes from C and them.
 unsafe fn add_tail<T: Element>(
     c: *mut T::Acc,
     c_row: isize,
@@ -401,7 +417,7 @@ unsafe fn add_tail<T: Element>(
     pitch: usize,
     rows: usize,
     width: usize,
-    accumulate: bool,
+    added: Option<isize>,
 ) {
     for i in 0..rows {
         // SAFETY: the caller's tile and C have `rows` rows of `width` columns.
@@ -409,7 +425,10 @@ unsafe fn add_tail<T: Element>(
             let (c, tile) = (c.offset(i as isize * c_row), tile.add(i * pitch));
             for j in 0..width {
                 let sum = *tile.add(j);
-                *c.add(j) = if accumulate { T::add(*c.add(j), sum) } else { sum };
+                *c.add(j) = match added {
+                    Some(beside) => T::add(*c.add(j).wrapping_byte_offset(beside), sum),
+                    None => sum,
+                };
             }
         }
     }

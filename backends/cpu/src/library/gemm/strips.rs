@@ -83,6 +83,7 @@ impl<S: Copy> Strips<S> {
                     c_row: nr as isize,
                     start: std::ptr::null(),
                     accumulate,
+                    beside: 0,
                     copy: std::ptr::null_mut(),
                     next: [Lines::NONE; 2],
                 });

@@ -54,8 +54,10 @@ pub(crate) struct TileArgs<S> {
     pub(crate) c_row: isize,
     /// What each row of sums begins with, if it is not null; read by registers that have [`Vector::STARTS`].
     pub(crate) start: *const S,
-    /// Adds to C instead of overwriting it.
+    /// Adds what is `beside` C instead of overwriting it.
     pub(crate) accumulate: bool,
+    /// Bytes from an element of C to what is added: 0 where that is C itself.
+    pub(crate) beside: isize,
     /// Where the copying kernels put the rows of B, packed; null for the others.
     pub(crate) copy: *mut S,
     /// What to bring near meanwhile. Each tile asks for so many runs, which go on where those of the tile before it ended.
@@ -158,7 +160,11 @@ unsafe fn rows<V: Vector, const MR: usize, const NV: usize>(
             let c = t.c.offset((first + i) as isize * t.c_row);
             for (j, &x) in sums.iter().enumerate() {
                 let c = c.add(j * V::LANES);
-                let x = if t.accumulate { V::load(c).add(x) } else { x };
+                let x = if t.accumulate {
+                    V::load(c.wrapping_byte_offset(t.beside)).add(x)
+                } else {
+                    x
+                };
                 x.store(c);
             }
         }

@@ -1,12 +1,13 @@
 //! The library op in terms of the routine.
 
-use super::{MatDType, MatMut, MatRef, Problem, Signs, matmul};
+use super::{After, MatDType, MatMut, MatRef, Problem, Signs, adds, matmul};
 use crate::exec::{Arg, Args};
 use crate::isa::Isa;
 use crate::library::epilogue::{Epilogue, offset, row_major};
 use crate::parallel::Parallel;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
+use thalweg_hal::ir::{Access, Kernel, Node, NodeId, Role, ScalarOp};
 use thalweg_hal::library::Matmul;
 use thalweg_hal::{DType, Error, Result};
 
@@ -19,6 +20,8 @@ pub struct MatmulKernel {
     pub(super) element: usize,
     operand: usize,
     epilogue: Option<Epilogue>,
+    /// How the epilogue reads what it adds, if it does nothing else.
+    added: Option<Access>,
 }
 
 /// The routine's dtype of an op whose operands have one dtype, or why there is none.
@@ -138,6 +141,7 @@ impl MatmulKernel {
             dtype,
             element,
             operand: op.operands[0].size(),
+            added: epilogue.and_then(added),
             epilogue: epilogue
                 .map(|map| Epilogue::new(map, element, isa, codegen))
                 .transpose()?,
@@ -159,8 +163,12 @@ impl MatmulKernel {
             return;
         }
         let strides = row_major(result);
-        let bound =
-            (self.epilogue.as_ref()).map(|map| map.bind(result, &strides, *out, further, args.scalars));
+        let beside = match (self.added, further) {
+            (Some(Access::Contiguous), [added]) if out.strides == &strides[..] => Some(added),
+            (Some(Access::Strided), [added]) if out.strides == added.strides => Some(added),
+            _ => None,
+        };
+        let beside = beside.map(|added| (added.ptr.addr() as isize).wrapping_sub(out.ptr.addr() as isize));
         // Batch axes from `first` on are one batch of the routine; those before it are walked here.
         let first = foldable(batches, &[a.strides, b.strides, out.strides]);
         let (walked, folded) = batches.split_at(first);
@@ -170,6 +178,20 @@ impl MatmulKernel {
             n: *n as usize,
             k: *k as usize,
         };
+        let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
+        let target = MatMut {
+            ptr: out.ptr,
+            batch_stride: if first < axes {
+                out.strides[axes - 1] as isize
+            } else {
+                0
+            },
+            row_stride: stride(out, 0),
+            col_stride: stride(out, 1),
+        };
+        let beside = beside.filter(|_| adds((self.isa, self.codegen), self.dtype, &problem, &target));
+        let bound = (self.epilogue.as_ref().filter(|_| beside.is_none()))
+            .map(|map| map.bind(result, &strides, *out, further, args.scalars));
         let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
         loop {
             let place = |arg: &Arg<'_>, size: usize| {
@@ -183,7 +205,6 @@ impl MatmulKernel {
                     0
                 }
             };
-            let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
             let operand = |arg: &Arg<'_>, row: usize, col: usize, packed: *const u8| MatRef {
                 ptr: place(arg, self.operand),
                 batch_stride: step(arg),
@@ -194,9 +215,7 @@ impl MatmulKernel {
             let (lhs, rhs) = (operand(a, 0, 2, std::ptr::null()), operand(b, 2, 1, packed));
             let target = MatMut {
                 ptr: place(out, self.element),
-                batch_stride: step(out),
-                row_stride: stride(out, 0),
-                col_stride: stride(out, 1),
+                ..target
             };
             let block = |batch: usize, rows: Range<usize>, cols: Range<usize>| {
                 let Some(bound) = &bound else { return };
@@ -209,7 +228,11 @@ impl MatmulKernel {
                 unsafe { bound.block(&at, &extents) };
             };
             let blockwise = bound.as_ref().is_some_and(|bound| !bound.is_whole());
-            let epilogue: Option<super::Epilogue<'_>> = if blockwise { Some(&block) } else { None };
+            let after = match beside {
+                Some(beside) => After::Adds(beside),
+                None if blockwise => After::Block(&block),
+                None => After::Nothing,
+            };
             // SAFETY: the caller vouches for every operand.
             unsafe {
                 matmul(
@@ -220,7 +243,7 @@ impl MatmulKernel {
                     rhs,
                     target,
                     parallel,
-                    epilogue,
+                    after,
                 )
             };
             if !advance(&mut index[..first], walked) {
@@ -231,6 +254,31 @@ impl MatmulKernel {
             // SAFETY: the caller vouches for the operands; the result is updated in place.
             unsafe { bound.all(parallel) };
         }
+    }
+}
+
+/// How an epilogue reads what it adds to the sum, if it does nothing else.
+fn added(map: &Kernel) -> Option<Access> {
+    let [sum, added, out] = &map.params[..] else {
+        return None;
+    };
+    if [added.dtype, out.dtype] != [sum.dtype; 2] || added.role != Role::In {
+        return None;
+    }
+    let param = |id: NodeId| match map.nodes[id.index()] {
+        Node::Load { param } => Some(param),
+        _ => None,
+    };
+    let stored = map.nodes.iter().find_map(|node| match *node {
+        Node::Store { value, .. } => Some(map.nodes[value.index()]),
+        _ => None,
+    });
+    match stored? {
+        Node::Op {
+            op: ScalarOp::Add,
+            args: [a, b, _],
+        } if [[Some(0), Some(1)], [Some(1), Some(0)]].contains(&[param(a), param(b)]) => Some(added.access),
+        _ => None,
     }
 }
 

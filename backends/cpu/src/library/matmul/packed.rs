@@ -60,6 +60,7 @@ impl Shared {
             c: std::ptr::null_mut(),
             c_row: 0,
             c_col: 0,
+            beside: None,
         }
     }
 

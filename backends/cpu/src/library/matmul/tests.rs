@@ -1,5 +1,6 @@
 //! Against a triple loop in f64, or in wrapping i64, with the same bits on every instruction set of this machine.
 
+mod beside;
 mod bytes;
 mod guards;
 mod halves;
@@ -189,7 +190,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
                 read(&b, lb, shared_b, packed),
                 out,
                 &Threads(threads),
-                Some(&epilogue),
+                After::Block(&epilogue),
                 before,
             );
         }
@@ -299,7 +300,7 @@ fn batch_size_does_not_change_the_bits() {
                     matrix(&b, n),
                     out,
                     &Threads(3),
-                    None,
+                    After::Nothing,
                 )
             };
             c

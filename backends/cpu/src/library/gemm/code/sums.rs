@@ -451,8 +451,10 @@ impl Tile<'_> {
         self.asm.plain(0x8b, c, stack(place::C));
         self.bytes_of(step, arg!(c_row));
         let (mut plain, mut end) = <(Label, Label)>::default();
+        let beside = self.count;
         self.asm.compare_byte(arg!(accumulate), 0);
         self.asm.jump_if(EQUAL, &mut plain);
+        self.asm.plain(0x8b, beside, arg!(beside));
         for adds in [true, false] {
             for row in 0..self.rows {
                 for vector in 0..self.vectors {
@@ -460,7 +462,13 @@ impl Tile<'_> {
                     let there = Rm::Base { base: c, offset };
                     if adds {
                         let (add, long) = self.sum.add();
-                        self.asm.lanes(add, sum, sum, there, long, self.asm.width());
+                        let added = Rm::Index {
+                            base: c,
+                            index: beside,
+                            shift: 0,
+                            offset,
+                        };
+                        self.asm.lanes(add, sum, sum, added, long, self.asm.width());
                     }
                     self.asm.lanes(STORE, sum, 0, there, false, self.asm.width());
                 }

@@ -97,6 +97,7 @@ macro_rules! flushed_set {
                     unsafe { $sums(t, &mut sums) };
                     for (i, sums) in sums.iter().enumerate().take(t.rows) {
                         // SAFETY: C has this row of the tile.
+                        // Nothing else than C is added here.
                         let c = unsafe { &mut *t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>() };
                         for (c, sum) in c.iter_mut().zip(sums) {
                             *c = if t.accumulate { *c + sum } else { *sum };

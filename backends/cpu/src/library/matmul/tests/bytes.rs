@@ -2,7 +2,7 @@
 
 use super::{Rng, STRIPES, Threads, at, isas, layout};
 use crate::library::gemm::{self, Byte, Signs, Way};
-use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{After, Before, MatMut, MatRef, Problem, typed};
 
 /// What the element is.
 fn value(byte: Byte, signed: bool) -> i32 {
@@ -98,7 +98,7 @@ fn one_case(rng: &mut Rng, p: Problem) {
                         operand(&b, lb, 0, packed),
                         out,
                         &Threads(threads),
-                        None,
+                        After::Nothing,
                         before,
                     );
                 }

@@ -1,7 +1,7 @@
 //! No element beside an operand is read or written: each lies between pages that may not be touched, once at either end.
 
 use super::{Case, Rng, STRIPES, Threads, isas};
-use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{After, Before, MatMut, MatRef, Problem, typed};
 use half::bf16;
 use std::ptr::null_mut;
 
@@ -84,7 +84,17 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
                 let one = &Threads(1);
                 let before = Before::of::<T>();
                 for before in [STRIPES, Before { blocks: 0, ..before }, before] {
-                    typed::<T>(isa, [kernels; 2], &p, a_ref, b_ref, result, one, None, before);
+                    typed::<T>(
+                        isa,
+                        [kernels; 2],
+                        &p,
+                        a_ref,
+                        b_ref,
+                        result,
+                        one,
+                        After::Nothing,
+                        before,
+                    );
                 }
             };
             let last = (m - 1) as isize * on_c.0 + (n - 1) as isize * on_c.1;

@@ -2,7 +2,7 @@
 
 use super::{Rng, STRIPES, Threads, at, isas, layout, matrix, matrix_mut};
 use crate::library::gemm::{self, Wide, piece};
-use crate::library::matmul::{Before, MatMut, MatRef, Problem, typed};
+use crate::library::matmul::{After, Before, MatMut, MatRef, Problem, typed};
 use half::bf16;
 
 /// 0 with the sign of a number below the least normal one.
@@ -122,7 +122,19 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
             };
             let (left, right) = (operand(&a, la, std::ptr::null()), operand(&b, lb, packed));
             // SAFETY: `layout` gives strides that stay inside the vectors; the machine has these instructions.
-            unsafe { typed::<T>(isa, [kernels; 2], &p, left, right, out, &Threads(2), None, before) };
+            unsafe {
+                typed::<T>(
+                    isa,
+                    [kernels; 2],
+                    &p,
+                    left,
+                    right,
+                    out,
+                    &Threads(2),
+                    After::Nothing,
+                    before,
+                )
+            };
             for i in 0..p.m {
                 let row = line(&a, la, &|l| (i, l));
                 for j in 0..p.n {
@@ -191,7 +203,7 @@ fn products_by_amx_are_rounded_sums() {
                     right,
                     out,
                     &Threads(2),
-                    None,
+                    After::Nothing,
                     Before::of::<bf16>(),
                 )
             };

@@ -4,7 +4,7 @@ use super::{Case, Rng, Threads, isas, matrix, matrix_mut};
 use crate::isa::Isa;
 use crate::library::gemm::{Byte, Kernels, Signs, Uniform};
 use crate::library::matmul::grid::Grid;
-use crate::library::matmul::{Before, MatDType, Parallel, Problem, VectorProduct, matmul, typed};
+use crate::library::matmul::{After, Before, MatDType, Parallel, Problem, VectorProduct, matmul, typed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two threads, of which one does all the work and counts the tasks.
@@ -33,7 +33,18 @@ fn tasks(isa: Isa, dtype: MatDType, n: usize) -> usize {
         k: n,
     };
     // SAFETY: the vectors have the extents of the widest numbers, and the machine has the instruction set.
-    unsafe { matmul((isa, true), dtype, &p, operand, operand, out, &counted, None) };
+    unsafe {
+        matmul(
+            (isa, true),
+            dtype,
+            &p,
+            operand,
+            operand,
+            out,
+            &counted,
+            After::Nothing,
+        )
+    };
     counted.0.into_inner()
 }
 
@@ -74,7 +85,19 @@ fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
             },
         );
         // SAFETY: the vectors have the extents, and the machine has the instruction set.
-        unsafe { typed::<T>(isa, kernels, &p, a, b, out, &Threads(threads), None, before) };
+        unsafe {
+            typed::<T>(
+                isa,
+                kernels,
+                &p,
+                a,
+                b,
+                out,
+                &Threads(threads),
+                After::Nothing,
+                before,
+            )
+        };
         c
     };
     // As many panels for both threads, and the last one is narrow.
