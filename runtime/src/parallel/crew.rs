@@ -18,21 +18,28 @@ struct Region<'a> {
     body: &'a (dyn Fn(usize) + Sync),
     count: usize,
     priority: i32,
-    next: AtomicUsize,
+    // Pieces that were taken: by the caller from the first on, by helpers from the last back. So each has its part of memory, and the same
+    // one from region to region, as far as they come in time.
+    taken: AtomicUsize,
+    of_helpers: AtomicUsize,
     // Threads inside, the caller not among them. Grows under the list's lock only.
     helpers: AtomicUsize,
 }
 
 impl Region<'_> {
-    /// Takes pieces while there are any and `stays` holds.
-    fn work(&self, mut stays: impl FnMut() -> bool) {
+    /// Takes pieces while there are any and `stays` holds; `next` has their numbers.
+    fn work(&self, mut stays: impl FnMut() -> bool, mut next: impl FnMut() -> usize) {
         while stays() {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= self.count {
+            if self.taken.fetch_add(1, Ordering::Relaxed) >= self.count {
                 return;
             }
-            (self.body)(index);
+            (self.body)(next());
         }
+    }
+
+    /// The number of a piece that a helper has taken: the last that no helper has.
+    fn last_left(&self) -> usize {
+        self.count - 1 - self.of_helpers.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -119,7 +126,8 @@ impl Crew {
             body,
             count,
             priority,
-            next: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+            of_helpers: AtomicUsize::new(0),
             helpers: AtomicUsize::new(0),
         };
         // SAFETY: only the lifetime changes; `Withdraw` takes the entry out and waits for helpers before `region` ends.
@@ -140,8 +148,8 @@ impl Crew {
             region: entry,
             outermost,
         };
-        let mut free = 0_u32;
-        region.work(|| {
+        let (mut free, mut first) = (0_u32, 0..);
+        let stays = || {
             let few = region.helpers.load(Ordering::Relaxed) < helpers;
             match few && self.busy.load(Ordering::Relaxed) < self.threads() {
                 true => free += 1,
@@ -152,7 +160,8 @@ impl Crew {
                 self.call();
             }
             true
-        });
+        };
+        region.work(stays, || first.next().unwrap_or(0));
         drop(withdraw);
     }
 
@@ -195,7 +204,7 @@ impl Crew {
     /// Wakes threads for a region that this one has come to, while it has pieces and there are cores for more. Without the lock: what
     /// comes between a thread's last look and its sleep is missed, and then the threads that are awake do the work.
     fn pass_on(&self, region: &Region<'_>) {
-        let left = region.count.saturating_sub(region.next.load(Ordering::Relaxed));
+        let left = region.count.saturating_sub(region.taken.load(Ordering::Relaxed));
         let free = self.threads().saturating_sub(self.busy.load(Ordering::Relaxed));
         self.rouse(FAN.min(left.saturating_sub(1)).min(free));
     }
@@ -209,7 +218,7 @@ impl Crew {
         let wanted = state.regions.iter().map(|entry| entry.0).filter(|&region| {
             // SAFETY: a region in the list is alive.
             let region = unsafe { &*region };
-            region.next.load(Ordering::Relaxed) < region.count
+            region.taken.load(Ordering::Relaxed) < region.count
                 && region.helpers.load(Ordering::Relaxed) < limit
         });
         // SAFETY: as above.
@@ -235,7 +244,7 @@ impl Crew {
                     // SAFETY: the caller of `run` waits until `helpers` is back to 0.
                     unsafe {
                         self.pass_on(&*region);
-                        (*region).work(stays);
+                        (*region).work(stays, || (*region).last_left());
                         self.busy.fetch_sub(1, Ordering::Relaxed);
                         (*region).helpers.fetch_sub(1, Ordering::Release);
                     }

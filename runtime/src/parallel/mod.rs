@@ -2,7 +2,8 @@
 //!
 //! A region's caller works on it too, and never waits for a thread to wake: threads that come late find nothing left. Threads
 //! spin for a while after their last piece, because a wake-up costs a hundred times as much as a hand-off to a thread
-//! that is awake.
+//! that is awake. The caller takes pieces from the first on, and threads that help it from the last back: where every region cuts
+//! its work alike, a core finds what it wrote before in its own caches.
 //!
 //! Callers and helpers together are no more than the pool's threads where that is possible: with as many callers as threads,
 //! such as two streams on two cores, each works alone, and none waits for a helper that has no core to run on. A thread that

@@ -22,6 +22,29 @@ fn every_piece_runs_once_from_many_callers() {
     });
 }
 
+/// The caller has pieces from the first on, a helper those from the last back, and they meet.
+#[test]
+fn pieces_go_from_both_ends() {
+    const PIECES: usize = 40;
+    let pool: &'static Pool = Box::leak(Box::new(Pool::new(2)));
+    let caller = std::thread::current().id();
+    let (mut both, mut rounds) = (0, 0);
+    while both < 3 && rounds < 1000 {
+        let of: [Mutex<Vec<usize>>; 2] = Default::default();
+        pool.run(PIECES, 0, &|piece| {
+            let helps = std::thread::current().id() != caller;
+            of[usize::from(helps)].lock().push(piece);
+            std::thread::sleep(Duration::from_micros(20));
+        });
+        let [own, helped] = of.each_ref().map(|list| std::mem::take(&mut *list.lock()));
+        assert_eq!(own, (0..own.len()).collect::<Vec<_>>());
+        assert_eq!(helped, (own.len()..PIECES).rev().collect::<Vec<_>>());
+        both += usize::from(!helped.is_empty());
+        rounds += 1;
+    }
+    assert!(both > 0, "no helper came in {rounds} regions");
+}
+
 #[test]
 fn helpers_leave_when_there_are_callers_enough() {
     const THREADS: usize = 4;
@@ -37,8 +60,9 @@ fn helpers_leave_when_there_are_callers_enough() {
             scope.spawn(|| {
                 let caller = std::thread::current().id();
                 let first = std::sync::Once::new();
-                pool.run(PIECES, 0, &|piece| {
-                    if piece == PIECES - 1 {
+                let begun = AtomicUsize::new(0);
+                pool.run(PIECES, 0, &|_| {
+                    if begun.fetch_add(1, Ordering::SeqCst) == PIECES - 1 {
                         full.store(false, Ordering::SeqCst);
                     }
                     if std::thread::current().id() == caller {
