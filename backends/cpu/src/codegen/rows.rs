@@ -171,6 +171,14 @@ fn skip_group(asm: &mut Assembler, entries: &[usize], back: bool) {
 /// The function of a body, which asks for so many inputs at most; `None` where it needs more registers or more of the stack than
 /// there are.
 pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) -> Option<RowFunction> {
+    // Frames may leave too little of the stack for what else a body puts there.
+    [MOST_TOGETHER, 1]
+        .into_iter()
+        .find_map(|most| in_groups(body, params, wide, asks, most))
+}
+
+/// The same with at most so many rows in a group.
+fn in_groups(body: &Body, params: usize, wide: bool, asks: usize, most: usize) -> Option<RowFunction> {
     let mut asm = Assembler {
         code: Vec::with_capacity(8192),
         wide,
@@ -206,7 +214,7 @@ pub(super) fn row_function(body: &Body, params: usize, wide: bool, asks: usize) 
     let frame_bytes = registers.row_slots as i32 * width;
     let grouped = plain.sections.len() > 1;
     let together = match grouped {
-        true => (FRAMES / usize::max(1, frame_bytes as usize)).clamp(1, MOST_TOGETHER),
+        true => (FRAMES / usize::max(1, frame_bytes as usize)).clamp(1, most),
         false => 1,
     };
     let frames = registers.fixed(together as u32 * registers.row_slots);
