@@ -200,6 +200,35 @@ fn many_single_values() {
     }
 }
 
+/// Values that are needed again in the other order go to the stack, beside the frames of rows: with few of them rows go in groups, with
+/// more one by one.
+#[test]
+fn many_values_on_the_stack() {
+    let mut rng = Rng(37);
+    for live in [8, 40, 56, 70, 80] {
+        let mut k = Kernel::new("there_and_back", 1, 1);
+        let x = k.param(DType::F32, Role::In, Level::Element, Access::Contiguous);
+        let out = k.param(DType::F32, Role::Out, Level::Element, Access::Contiguous);
+        let x = k.load(x);
+        let (sum, most) = (k.reduce(ReduceOp::Sum, x), k.reduce(ReduceOp::Max, x));
+        let (least, scale) = (k.reduce(ReduceOp::Min, x), k.scalar(DType::F32));
+        let of_row = [sum, most, least, k.op(ScalarOp::Mul, &[sum, scale])];
+        let mut values = vec![x];
+        for i in 0..live {
+            values.push(k.op(ScalarOp::Fma, &[values[i], scale, of_row[i % of_row.len()]]));
+        }
+        let mut value = x;
+        for &other in values.iter().rev() {
+            value = k.op(ScalarOp::Sub, &[other, value]);
+        }
+        k.store(out, value);
+        assert_eq!(is_coded(&k), has_code(), "{live} values");
+        for n in [1, 17, 64, 100] {
+            check(&random_case(k.clone(), vec![19, n], &mut rng));
+        }
+    }
+}
+
 /// Places of the greatest and of the least, and the greatest, of a row or of what is computed from it.
 pub(super) fn greatest(computed: bool) -> Kernel {
     let mut k = Kernel::new("places", 1, 1);
