@@ -56,6 +56,8 @@ impl State {
     /// Puts back what has changed since.
     pub(super) fn restore(self) -> Changes {
         let mut changes = Changes::default();
+        // First, because what follows may open files.
+        self.limits.restore(&mut changes);
         if self.float.restore() {
             changes.note("how floats are rounded and flushed to zero", true);
         }
@@ -77,7 +79,6 @@ impl State {
             unsafe { libc::umask(before) };
             changes.note(format!("the umask, {before:03o} to {now:03o}"), true);
         }
-        self.limits.restore(&mut changes);
         self.standard.restore(&mut changes);
         changes
     }

@@ -302,7 +302,7 @@ fn what_a_constructor_changes_is_put_back() {
     }
     let place = Place::new();
     let start = "START=chdir(\"/\"); umask(0); alarm(1); signal(SIGSEGV, SIG_IGN); signal(SIGTERM, (void (*)(int))_exit); \
-                 struct rlimit l; getrlimit(RLIMIT_NOFILE, &l); l.rlim_cur = 5; setrlimit(RLIMIT_NOFILE, &l)";
+                 struct rlimit l; getrlimit(RLIMIT_NOFILE, &l); l.rlim_cur = 3; setrlimit(RLIMIT_NOFILE, &l)";
     place.build("changes", &[start]);
     let fast = place.file("fast");
     compile(&fast, "fast", &[], &["-ffast-math"]);
