@@ -148,7 +148,7 @@ impl Crew {
             region: entry,
             outermost,
         };
-        let (mut free, mut first) = (0_u32, 0..);
+        let (mut free, mut own) = (0_u32, 0);
         let stays = || {
             let few = region.helpers.load(Ordering::Relaxed) < helpers;
             match few && self.busy.load(Ordering::Relaxed) < self.threads() {
@@ -161,7 +161,10 @@ impl Crew {
             }
             true
         };
-        region.work(stays, || first.next().unwrap_or(0));
+        region.work(stays, || {
+            own += 1;
+            own - 1
+        });
         drop(withdraw);
     }
 

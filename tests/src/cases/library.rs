@@ -55,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
         for (name, relu) in [("epilogue", true), ("bias", false)] {
             let name = format!("matmul.{operand}.{name}");
             cases.push(Case::new("library", name, move |subject| {
-                epilogue::epilogue(subject, operand, relu)
+                epilogue::applied(subject, operand, relu)
             }));
         }
     }

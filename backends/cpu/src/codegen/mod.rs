@@ -220,13 +220,13 @@ impl Rows {
     }
 
     /// Computes `rows` rows of `n` elements. `addresses` has the first row of each parameter, then each value that is kept, then what
-    /// is asked for; `steps` the bytes from a row to the next of each. Afterwards `addresses` has the rows that follow.
+    /// is asked for; `steps` the bytes from a row to the next of each. Afterwards `addresses` has the rows that follow, and kept memory where it was.
     ///
     /// # Safety
     /// The machine has the instruction set, and `n` is at least 1, with reductions at most the elements of a segment. `addresses` and `steps` have an
     /// entry for each parameter, for each of `kept` and for each of `ahead`. Every parameter has the elements of these rows, of f32, or of
-    /// i64 where they are places; an output shares memory with an input only element by element. Kept memory has `n` elements of f32 and
-    /// shares none with a parameter. There are as many scalars as the kernel has. With `stream` the rows of outputs begin with a line and
+    /// i64 where they are places; an output shares memory with an input only element by element. Kept memory has `n` elements of f32 for each row
+    /// of a [group](Rows::group) and shares none with a parameter. There are as many scalars as the kernel has. With `stream` the rows of outputs begin with a line and
     /// have whole ones.
     pub(crate) unsafe fn run(
         &self,

@@ -9,7 +9,7 @@ use crate::prefetch::{self, LINE};
 const AHEAD: usize = 6 << 10;
 /// A line up to this long is asked for whole; of a longer one the first bytes, and the processor goes on by itself.
 const WHOLE: usize = 8 << 10;
-const FIRST: usize = 512;
+pub(super) const FIRST: usize = 512;
 
 /// How many lines of `bytes` bytes one is asked for before it is copied.
 pub(super) fn distance(bytes: usize) -> usize {

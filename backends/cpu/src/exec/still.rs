@@ -22,8 +22,6 @@ use std::ops::Range;
 const SHORT_LINE: u64 = 32;
 /// Lines whose indices are computed together.
 const LINES: usize = 256;
-/// Bytes of a line that are asked for; the processor goes on by itself.
-const ASK: usize = 512;
 /// Copies of at least this many bytes are written past the caches: such an output and what it is copied from are too much for the last
 /// cache of most machines.
 const FAR: u64 = 32 << 20;
@@ -245,7 +243,7 @@ impl<'a> Still<'a> {
             if let Some(offset) = look.offset(index).filter(|_| unit && look.is_large()) {
                 let start = launch.offset(gather.param, &at, &[0; MAX_AXES]);
                 let from = launch.args.args[gather.param].ptr.wrapping_offset(start);
-                prefetch::ask(from.wrapping_offset(offset), (n * look.size).min(ASK));
+                prefetch::ask(from.wrapping_offset(offset), (n * look.size).min(asking::FIRST));
             }
         }
     }

@@ -13,7 +13,7 @@ use thalweg_hal::library::{LibraryOp, Matmul};
 
 /// A product that `max(sum + bias, s)` or, without `relu`, `sum + bias` in the operands' dtype makes of its sums; a bias per
 /// column, a matrix that lies like the result, and one whose columns come first.
-pub(super) fn epilogue(subject: &Subject, dtype: DType, relu: bool) -> Check {
+pub(super) fn applied(subject: &Subject, dtype: DType, relu: bool) -> Check {
     let device = Device::open(subject)?;
     need(&device, &[dtype])?;
     let accumulate = match dtype {

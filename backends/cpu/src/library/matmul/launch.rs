@@ -179,13 +179,13 @@ impl MatmulKernel {
             k: *k as usize,
         };
         let stride = |arg: &Arg<'_>, axis: usize| arg.strides[axes + axis] as isize;
+        let step = |arg: &Arg<'_>| match first < axes {
+            true => arg.strides[axes - 1] as isize,
+            false => 0,
+        };
         let target = MatMut {
             ptr: out.ptr,
-            batch_stride: if first < axes {
-                out.strides[axes - 1] as isize
-            } else {
-                0
-            },
+            batch_stride: step(out),
             row_stride: stride(out, 0),
             col_stride: stride(out, 1),
         };
@@ -197,13 +197,6 @@ impl MatmulKernel {
             let place = |arg: &Arg<'_>, size: usize| {
                 arg.ptr
                     .wrapping_offset(offset(&index, arg.strides) * size as isize)
-            };
-            let step = |arg: &Arg<'_>| {
-                if first < axes {
-                    arg.strides[axes - 1] as isize
-                } else {
-                    0
-                }
             };
             let operand = |arg: &Arg<'_>, row: usize, col: usize, packed: *const u8| MatRef {
                 ptr: place(arg, self.operand),

@@ -96,11 +96,17 @@ macro_rules! flushed_set {
                     // SAFETY: the caller's tile; what is read behind rows of A is room that packing has.
                     unsafe { $sums(t, &mut sums) };
                     for (i, sums) in sums.iter().enumerate().take(t.rows) {
-                        // SAFETY: C has this row of the tile.
-                        // Nothing else than C is added here.
-                        let c = unsafe { &mut *t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>() };
-                        for (c, sum) in c.iter_mut().zip(sums) {
-                            *c = if t.accumulate { *c + sum } else { *sum };
+                        // SAFETY: C has this row of the tile, and so has what is added.
+                        unsafe {
+                            let c = t.c.offset(i as isize * t.c_row).cast::<[f32; $width]>();
+                            let mut sums = *sums;
+                            if t.accumulate {
+                                let added = *c.wrapping_byte_offset(t.beside);
+                                sums.iter_mut()
+                                    .zip(added)
+                                    .for_each(|(sum, added)| *sum += added);
+                            }
+                            *c = sums;
                         }
                     }
                 });
