@@ -123,7 +123,8 @@ impl ScanKernel {
             .min_by_key(|&axis| (out.strides[axis].unsigned_abs(), x.strides[axis].unsigned_abs()));
         let together = near.map_or(1, |axis| batch[axis] as usize);
         let outer: usize = batch.iter().map(|&extent| extent as usize).product::<usize>() / together;
-        let lines = x.strides[axes + 1] == 1 && out.strides[axes] == 1;
+        let along = [x.strides[axes + 1] as isize, out.strides[axes] as isize];
+        let lines = along == [1; 2] || along == [-1; 2];
         let beside = near.is_some_and(|axis| [x.strides[axis], out.strides[axis]] == [1, 1]);
         let work = outer.saturating_mul(together).saturating_mul(len);
         let useful = parallel.threads().min(work / GRAIN).max(1);
@@ -148,6 +149,11 @@ impl ScanKernel {
             && (lines || beside)
             && work.saturating_mul(size) as u64 >= FAR
             && [STRIP, RUN, apart as usize].into_iter().all(whole_lines);
+        // A line that is read from its end on begins with the last element of a run.
+        let edge = |first: *mut u8| match along {
+            [-1, -1] => first.wrapping_add(size),
+            _ => first,
+        };
         let groups = if useful == 1 { 1 } else { tasks.min(8 * useful) };
         let most = together.div_ceil(unit).div_ceil(pieces) * unit;
         let room = if self.converts.is_some() {
@@ -182,8 +188,8 @@ impl ScanKernel {
                     steps,
                     len,
                     held,
-                    along: [x.strides[axes + 1] as isize, out.strides[axes] as isize],
-                    far: far && to.addr().is_multiple_of(LINE),
+                    along,
+                    far: far && edge(to).addr().is_multiple_of(LINE),
                 };
                 let none = std::ptr::null();
                 // SAFETY: the scratch memory has a sum for each lane and the room behind them. The caller vouches for the operands;
@@ -209,7 +215,8 @@ impl ScanKernel {
     /// Scans lanes in `room`, some elements of each at a time.
     unsafe fn converted(&self, lanes: &Lanes, [load, store]: &[LoopFn; 2], room: *mut u8) {
         let size = self.op.dtype.size();
-        let lines = lanes.along == [1, 1];
+        let back = lanes.along == [-1, -1];
+        let lines = back || lanes.along == [1, 1];
         let most = (CHUNK / lanes.count).clamp(1, lanes.len);
         for first in (0..lanes.len).step_by(most) {
             let len = most.min(lanes.len - first);
@@ -225,17 +232,24 @@ impl ScanKernel {
                 ),
             };
             let pitch = pitch * self.wide;
+            // Elements of a line stand in the room as in memory.
+            let last = |count: usize| if back { count.saturating_sub(1) } else { 0 };
             let place = |memory: *mut u8, run: usize, side: usize| {
-                let at = first as isize * lanes.along[side] + run as isize * between[0][side];
-                memory.wrapping_offset(at * size as isize)
+                let at = (first + last(count[side])) as isize * lanes.along[side];
+                memory.wrapping_offset((at + run as isize * between[0][side]) * size as isize)
             };
+            let start = room.wrapping_add(last(len) * self.wide);
             let within = Lanes {
-                x: room,
-                out: room,
+                x: start,
+                out: start,
                 steps: if lines { [most as isize; 2] } else { [1; 2] },
                 len,
                 held,
-                along: if lines { [1; 2] } else { [lanes.count as isize; 2] },
+                along: if lines {
+                    lanes.along
+                } else {
+                    [lanes.count as isize; 2]
+                },
                 ..*lanes
             };
             // Elements that lie apart, of as many lanes as are scanned together then.
@@ -245,16 +259,17 @@ impl ScanKernel {
             unsafe {
                 for run in 0..runs[0] {
                     let mut from = place(lanes.x.cast_mut(), run, 0);
-                    if between[1][0] != 1 {
+                    if !lines && between[1][0] != 1 {
                         apart(size, count[0], (packed, 1), (from, between[1][0]));
                         from = packed;
                     }
-                    load.run(count[0], room.add(run * pitch), from, none, none);
+                    let to = start.sub(last(count[0]) * self.wide).add(run * pitch);
+                    load.run(count[0], to, from, none, none);
                 }
                 (self.run)(&within);
                 for run in 0..runs[1] {
                     let (to, from) = (place(lanes.out, run, 1), room.add(run * pitch));
-                    if between[1][1] == 1 {
+                    if lines || between[1][1] == 1 {
                         store.run(count[1], to, from, none, none);
                     } else {
                         store.run(count[1], packed, from, none, none);

@@ -60,29 +60,32 @@ unsafe fn lanes<A: Num, const OP: u32>(lanes: &Lanes) {
     // SAFETY: the caller's promise.
     unsafe {
         let sums = std::slice::from_raw_parts_mut(lanes.sums.cast::<A>(), lanes.count);
-        if lanes.along == [1, 1]
-            && let [sum] = &mut *sums
-        {
-            let whole = lanes.held.min(lanes.len) / RUN * RUN;
-            *sum = alone::<A, OP>(lanes, *sum, whole);
-            walk::<A, OP, false>(lanes, sums, lanes.steps, whole);
-            return;
+        match lanes.along {
+            [1, 1] => lines::<A, OP, false>(lanes, sums),
+            [-1, -1] => lines::<A, OP, true>(lanes, sums),
+            _ if lanes.steps == [1, 1] => side_by_side::<A, OP>(lanes, sums),
+            _ => walk::<A, OP, false>(lanes, sums, lanes.steps, 0),
         }
-        if lanes.along == [1, 1]
-            && let Ok(sums) = <&mut [A; LINES]>::try_from(&mut *sums)
-        {
-            let whole = lanes.held.min(lanes.len) / RUN * RUN;
+    }
+}
+
+/// Lanes that are lines of memory each, read from its end on where they go `BACK`.
+#[inline(always)]
+unsafe fn lines<A: Num, const OP: u32, const BACK: bool>(lanes: &Lanes, sums: &mut [A]) {
+    let whole = lanes.held.min(lanes.len) / RUN * RUN;
+    let mut done = 0;
+    // SAFETY: the caller vouches for the elements.
+    unsafe {
+        if let [sum] = sums {
+            *sum = alone::<A, OP, BACK>(lanes, *sum, whole);
+            done = whole;
+        } else if let Ok(sums) = <&mut [A; LINES]>::try_from(&mut *sums) {
             for first in (0..whole).step_by(RUN) {
-                run_of_lines::<A, OP>(lanes, sums, first);
+                run_of_lines::<A, OP, BACK>(lanes, sums, first);
             }
-            walk::<A, OP, false>(lanes, sums, lanes.steps, whole);
-            return;
+            done = whole;
         }
-        if lanes.steps == [1, 1] {
-            side_by_side::<A, OP>(lanes, sums);
-        } else {
-            walk::<A, OP, false>(lanes, sums, lanes.steps, 0);
-        }
+        walk::<A, OP, false>(lanes, sums, lanes.steps, done);
     }
 }
 
@@ -143,17 +146,25 @@ unsafe fn strip<A: Num, const OP: u32>(lanes: &Lanes, sums: &mut [A; STRIP], x: 
 
 /// A run of elements that exist, of lines.
 #[inline(always)]
-unsafe fn run_of_lines<A: Num, const OP: u32>(lanes: &Lanes, sums: &mut [A; LINES], first: usize) {
+unsafe fn run_of_lines<A: Num, const OP: u32, const BACK: bool>(
+    lanes: &Lanes,
+    sums: &mut [A; LINES],
+    first: usize,
+) {
     let mut run = [[A::ZERO; RUN]; LINES];
     // In registers, where the caller's may be in memory.
     let mut held = *sums;
-    let x = lanes.x.cast::<A>().wrapping_add(first);
+    let (x, out) = (
+        run_at::<A, BACK>(lanes.x.cast(), first),
+        run_at::<A, BACK>(lanes.out.cast(), first),
+    );
     // A loop that the compiler does not unroll leaves the run in memory, and takes twice the time.
     macro_rules! elements {
         ($($i:literal)*) => { $(
             for (lane, (run, sum)) in run.iter_mut().zip(&mut held).enumerate() {
-                *sum = join::<A, OP>(*sum, *x.offset(lane as isize * lanes.steps[0]).add($i));
-                run[$i] = *sum;
+                let at = if BACK { RUN - 1 - $i } else { $i };
+                *sum = join::<A, OP>(*sum, *x.offset(lane as isize * lanes.steps[0]).add(at));
+                run[at] = *sum;
             }
         )* };
     }
@@ -161,10 +172,11 @@ unsafe fn run_of_lines<A: Num, const OP: u32>(lanes: &Lanes, sums: &mut [A; LINE
     unsafe {
         elements!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
         for (lane, run) in run.into_iter().enumerate() {
-            let out = (lanes.out.cast::<A>())
-                .offset(lane as isize * lanes.steps[1])
-                .add(first);
-            put(run, out, lanes.far);
+            put(
+                run,
+                out.cast_mut().offset(lane as isize * lanes.steps[1]),
+                lanes.far,
+            );
         }
     }
     *sums = held;
@@ -172,20 +184,33 @@ unsafe fn run_of_lines<A: Num, const OP: u32>(lanes: &Lanes, sums: &mut [A; LINE
 
 /// So many elements of a line that is scanned alone: its sum stays in a register.
 #[inline(always)]
-unsafe fn alone<A: Num, const OP: u32>(lanes: &Lanes, mut sum: A, count: usize) -> A {
-    let (x, out) = (lanes.x.cast::<A>(), lanes.out.cast::<A>());
+unsafe fn alone<A: Num, const OP: u32, const BACK: bool>(lanes: &Lanes, mut sum: A, count: usize) -> A {
     for first in (0..count).step_by(RUN) {
+        let (x, out) = (
+            run_at::<A, BACK>(lanes.x.cast(), first),
+            run_at::<A, BACK>(lanes.out.cast(), first),
+        );
         let mut run = [A::ZERO; RUN];
         // SAFETY: the caller vouches for the elements; those in memory that the output shares are read before they are written.
         unsafe {
-            for (i, to) in run.iter_mut().enumerate() {
-                sum = join::<A, OP>(sum, *x.add(first + i));
-                *to = sum;
+            for i in 0..RUN {
+                let at = if BACK { RUN - 1 - i } else { i };
+                sum = join::<A, OP>(sum, *x.add(at));
+                run[at] = sum;
             }
-            put(run, out.add(first), lanes.far);
+            put(run, out.cast_mut(), lanes.far);
         }
     }
     sum
+}
+
+/// Where in memory the run of a line begins whose first element is that of number `first`.
+#[inline(always)]
+fn run_at<A, const BACK: bool>(line: *const A, first: usize) -> *const A {
+    match BACK {
+        true => line.wrapping_sub(first + RUN - 1),
+        false => line.wrapping_add(first),
+    }
 }
 
 /// Writes a run; past the caches where it is whole lines of memory.

@@ -13,6 +13,21 @@ fn room(len: usize, shift: usize) -> (Vec<f32>, usize) {
     (memory, first)
 }
 
+/// The place of an element; lanes that go back start at their end.
+fn place(strides: [i64; 2], len: usize, lane: usize, i: usize) -> usize {
+    let start = if strides[1] < 0 {
+        (1 - len as i64) * strides[1]
+    } else {
+        0
+    };
+    (start + lane as i64 * strides[0] + i as i64 * strides[1]) as usize
+}
+
+/// Elements of memory that `lanes` lie in.
+fn span(strides: [i64; 2], [lanes, len]: [usize; 2]) -> usize {
+    lanes * strides[0] as usize + len * strides[1].unsigned_abs() as usize
+}
+
 /// Scans matrices of `extents`, of which the second axis lies `x.0` and `out.0` apart and the first `x.1` and `out.1`.
 fn check(
     op: ReduceOp,
@@ -32,12 +47,11 @@ fn check(
     };
     let kernel = ScanKernel::compile(&LibraryOp::Scan(scan.clone()), &scan, Isa::detect()).expect("compiles");
     let [lanes, len] = extents;
-    let span = |strides: [i64; 2]| lanes * strides[0] as usize + len * strides[1] as usize;
-    let ((mut from, first_from), (mut to, first_to)) = (room(span(x), 0), room(span(out), shift));
+    let ((mut from, first_from), (mut to, first_to)) =
+        (room(span(x, extents), 0), room(span(out, extents), shift));
     for lane in 0..lanes {
         for i in 0..len {
-            let at = first_from + lane * x[0] as usize + i * x[1] as usize;
-            from[at] = ((lane * 31 + i * 17) % 97) as f32 / 64.0 - 0.7;
+            from[first_from + place(x, len, lane, i)] = ((lane * 31 + i * 17) % 97) as f32 / 64.0 - 0.7;
         }
     }
     let arg = |ptr: *mut f32, strides| Arg {
@@ -51,8 +65,8 @@ fn check(
     let args = Args {
         extents: &[lanes as u64, len as u64, held as u64],
         args: &[
-            arg(from[first_from..].as_mut_ptr(), &strides.0),
-            arg(to[first_to..].as_mut_ptr(), &strides.1),
+            arg(from[first_from + place(x, len, 0, 0)..].as_mut_ptr(), &strides.0),
+            arg(to[first_to + place(out, len, 0, 0)..].as_mut_ptr(), &strides.1),
         ],
         scalars: &[],
     };
@@ -61,13 +75,13 @@ fn check(
     for lane in 0..lanes {
         let mut sum = nothing::<f32>(&scan);
         for i in 0..len {
-            let value = from[first_from + lane * x[0] as usize + i * x[1] as usize];
+            let value = from[first_from + place(x, len, lane, i)];
             let next = match op {
                 _ if i >= held => sum,
                 ReduceOp::Sum => join::<f32, 1>(sum, value),
                 _ => join::<f32, 3>(sum, value),
             };
-            let got = to[first_to + lane * out[0] as usize + i * out[1] as usize];
+            let got = to[first_to + place(out, len, lane, i)];
             let expected = if exclusive { sum } else { next };
             assert_eq!(
                 got.to_bits(),
@@ -118,6 +132,13 @@ fn lanes_of_every_layout() {
                 0,
                 threads,
             );
+            // The last element of a lane is the first of a line of memory in one of these.
+            for line in [line, line + 1] {
+                for shift in [0, (16 - len % 16) % 16] {
+                    let strides = [[line, -1], [line, -1]];
+                    check(ReduceOp::Sum, false, [lanes, len], strides, shift, threads);
+                }
+            }
             check(
                 ReduceOp::Max,
                 false,
@@ -141,11 +162,11 @@ fn check_type<T: Copy + Default + PartialEq + std::fmt::Debug>(
     next: impl Fn(T, T) -> T,
 ) {
     let kernel = ScanKernel::compile(&LibraryOp::Scan(scan.clone()), scan, isa).expect("compiles");
-    let span = |strides: [i64; 2]| lanes * strides[0] as usize + len * strides[1] as usize;
-    let (mut from, mut to) = (vec![T::default(); span(x)], vec![T::default(); span(out)]);
+    let memory = |strides| vec![T::default(); span(strides, [lanes, len])];
+    let (mut from, mut to) = (memory(x), memory(out));
     for lane in 0..lanes {
         for i in 0..len {
-            from[lane * x[0] as usize + i * x[1] as usize] = of(lane * 31 + i * 17);
+            from[place(x, len, lane, i)] = of(lane * 31 + i * 17);
         }
     }
     let held = len - len.min(3);
@@ -159,8 +180,8 @@ fn check_type<T: Copy + Default + PartialEq + std::fmt::Debug>(
     let args = Args {
         extents: &[lanes as u64, len as u64, held as u64],
         args: &[
-            arg(from.as_mut_ptr(), &strides.0),
-            arg(to.as_mut_ptr(), &strides.1),
+            arg(from[place(x, len, 0, 0)..].as_mut_ptr(), &strides.0),
+            arg(to[place(out, len, 0, 0)..].as_mut_ptr(), &strides.1),
         ],
         scalars: &[],
     };
@@ -174,7 +195,7 @@ fn check_type<T: Copy + Default + PartialEq + std::fmt::Debug>(
                 sum = next(sum, of(lane * 31 + i * 17));
             }
             let expected = if scan.exclusive { before } else { sum };
-            let got = to[lane * out[0] as usize + i * out[1] as usize];
+            let got = to[place(out, len, lane, i)];
             assert_eq!(got, expected, "{scan:?} {isa:?}: lane {lane}, element {i}");
         }
     }
@@ -185,6 +206,8 @@ fn every_type_in_every_layout() {
     // Lines, lanes side by side, both of which take several turns, and neither.
     let layouts = [
         ([5, 1300], [[1300, 1], [1300, 1]]),
+        ([5, 2100], [[2100, -1], [2100, -1]]),
+        ([3, 50], [[50, 1], [50, -1]]),
         ([150, 40], [[1, 150], [1, 151]]),
         ([2100, 3], [[1, 2100], [1, 2100]]),
         ([70, 45], [[90, 2], [1, 70]]),
