@@ -29,6 +29,10 @@ enum Line {
     Few,
     /// Both zeros, both infinities and NaN, with a few numbers between them.
     Special,
+    /// Numbers within 32 bits, and one far from them.
+    Far,
+    /// Many for each of a few patterns of the first 32 bits of 64, and few for each of many.
+    Crowds,
 }
 
 const LINES: [(&str, Line); 7] = [
@@ -39,6 +43,16 @@ const LINES: [(&str, Line); 7] = [
     ("organ", Line::Organ),
     ("few", Line::Few),
     ("special", Line::Special),
+];
+
+/// The same for elements of 64 bits.
+const LONG_LINES: [(&str, Line); 6] = [
+    ("random", Line::Random),
+    ("equal", Line::Equal),
+    ("reversed", Line::Reversed),
+    ("few", Line::Few),
+    ("far", Line::Far),
+    ("crowds", Line::Crowds),
 ];
 
 /// Extents that ends of runs, of tiles and of groups of rows fall on and beside.
@@ -138,8 +152,14 @@ pub(super) fn cases() -> Vec<Case> {
     for form in FORMS {
         let suffix = form.suffix;
         for (name, kind) in LINES {
-            let run = move |device: &Device| line(device, kind, form);
+            let run = move |device: &Device| line(device, DType::F32, kind, form);
             add(format!("sort.f32.line.{name}{suffix}"), DType::F32, Box::new(run));
+        }
+        for (name, kind) in LONG_LINES {
+            for dtype in [DType::I64, DType::F64] {
+                let run = move |device: &Device| line(device, dtype, kind, form);
+                add(format!("sort.{dtype}.line.{name}{suffix}"), dtype, Box::new(run));
+            }
         }
         let run = move |device: &Device| {
             ROWS.into_iter()
@@ -300,9 +320,8 @@ fn scattered(
     check(device, (dtype, descending), places.each_ref(), &held, form)
 }
 
-fn line(device: &Device, kind: Line, form: Form) -> Check {
+fn line(device: &Device, dtype: DType, kind: Line, form: Form) -> Check {
     let mut random = Random::new(5);
-    let dtype = DType::F32;
     let place = |count: u64| Place {
         extents: vec![count],
         strides: vec![1],
@@ -333,6 +352,15 @@ fn line(device: &Device, kind: Line, form: Form) -> Check {
             Line::Organ => from_number(dtype, i.min(LINE - i) as f64),
             Line::Few => from_number(dtype, random.below(7) as f64 - 3.0),
             Line::Special => random.pick(&special).to_bits().into(),
+            Line::Far if i == LINE / 3 => from_number(dtype, -1e18),
+            Line::Far => from_number(dtype, random.below(1 << 20) as f64),
+            Line::Crowds => {
+                let crowd = match i % 2 {
+                    0 => random.below(5) << 50,
+                    _ => random.below(LINE) << 40,
+                };
+                crowd + random.below(1 << 32)
+            }
         })
         .collect();
     for (&count, descending) in counts.iter().flat_map(|count| [(count, false), (count, true)]) {

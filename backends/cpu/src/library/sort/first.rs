@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Rows up to this long are sorted whole.
-const SHORT: usize = 96;
+pub(super) const SHORT: usize = 96;
 /// Of rows that have fewer than this many elements for each one that is wanted, all are sorted.
 const FEW: usize = 8;
 /// Elements beside those wanted that are collected first.
@@ -156,6 +156,11 @@ impl<'a, E: Entry> Parts<'a, E> {
     }
 }
 
+/// Whether a row is read for those that are wanted, rather than sorted whole.
+pub(super) fn is_few(wanted: usize, length: usize) -> bool {
+    length > SHORT && wanted <= length / FEW
+}
+
 /// Sorts one row.
 pub(super) unsafe fn sort_row<E: Entry>(
     (elements, isa): (&Elements, Isa),
@@ -167,7 +172,7 @@ pub(super) unsafe fn sort_row<E: Entry>(
     if wanted == 0 {
         return;
     }
-    if x.length <= SHORT || wanted > x.length / FEW {
+    if !is_few(wanted, x.length) {
         // SAFETY: the caller vouches for the operands.
         unsafe { order::sort_row::<E>((elements, isa), x, results, parallel) };
         return;
@@ -213,6 +218,9 @@ pub(super) unsafe fn sort_row<E: Entry>(
         if wanted <= SHORT || !E::sort(isa, entries.as_mut_ptr(), wanted, parallel) {
             entries.sort_unstable();
         }
-        results.write((elements, x), entries, odd, &|body| body(0, 0..wanted));
+        let entries = &*entries;
+        results.write((elements, x), wanted, &|at| entries[at], odd, &|body| {
+            body(0, 0..wanted)
+        });
     }
 }

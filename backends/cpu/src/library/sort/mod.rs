@@ -1,12 +1,13 @@
 //! Sorting along one axis.
 //!
-//! Elements become signed keys of 32 or 64 bits, with or without their indices, which vectors sort. Keys of 64 bits with indices, and
-//! all where there are no vectors, are sorted by radix. For a few elements a row is read once.
+//! Elements become signed keys of 32 or 64 bits, with or without their indices, which vectors sort; of keys of 64 bits with indices they
+//! sort 32 bits at a time. Where there are no vectors, keys are sorted by radix. For a few elements a row is read once.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod digest;
 mod elements;
 mod entry;
 mod first;
@@ -70,7 +71,13 @@ impl SortKernel {
         let values = !(self.op.indices || self.op.part);
         let of_32 = i32::version(self.isa).filter(|_| values && !elements.is_long());
         let of_64 = i64::version(self.isa).filter(|_| values && elements.is_long());
-        let is_long = elements.is_long() || u32::try_from(length).is_err();
+        let is_numbered = u32::try_from(length).is_ok();
+        let wanted = *args.extents.last().unwrap_or(&0) as usize;
+        let digests = elements.is_long()
+            && is_numbered
+            && length > first::SHORT
+            && !first::is_few(wanted.min(length), length);
+        let by_digest = i64::version(self.isa).filter(|_| digests);
         let sort = |row: usize, parallel: &dyn Parallel| {
             let row = row as u64;
             let (Some(x), Some(results)) = (
@@ -90,7 +97,12 @@ impl SortKernel {
                     (_, Some(version)) => {
                         values::sort_row(args, (&elements, version), &x, row, parallel);
                     }
-                    (None, None) if is_long => first::sort_row::<Long>(with, &x, results, parallel),
+                    (None, None) if let Some(version) = by_digest => {
+                        digest::sort_row(version, &elements, &x, results, parallel);
+                    }
+                    (None, None) if elements.is_long() || !is_numbered => {
+                        first::sort_row::<Long>(with, &x, results, parallel)
+                    }
                     (None, None) => first::sort_row::<i64>(with, &x, results, parallel),
                 }
             }

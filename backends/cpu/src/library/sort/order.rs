@@ -121,48 +121,59 @@ impl Results {
         (self.values.0).wrapping_offset(place as isize * self.values.1 * elements.size as isize)
     }
 
-    /// Writes what is wanted in the order of the entries. With `odd` some of the elements do not come back from their keys.
+    /// Writes what is wanted of so many entries in their order, which `entry` gives by place. With `odd` some of the elements do not come back from their keys.
     ///
     /// # Safety
     /// The results are the caller's alone, and the numbers those of the row.
     pub(super) unsafe fn write<E: Entry>(
         &self,
         (elements, x): (&Elements, &Source),
-        entries: &[E],
+        length: usize,
+        entry: &(impl Fn(usize) -> E + Sync),
         odd: bool,
         each: Each<'_>,
     ) {
-        let entries = &entries[..entries.len().min(self.wanted)];
+        let length = length.min(self.wanted);
         // Read before anything is written.
         let of_key = |bits: &u64| {
             let mut key = E::Key::default();
             // SAFETY: there is one element and one key.
             unsafe { E::read(elements, &elements.one(bits), 0, &raw mut key, 1) };
-            let first = entries.partition_point(|entry| entry.key() < key);
-            first..entries.partition_point(|entry| entry.key() <= key)
+            let places = |before: &dyn Fn(E::Key) -> bool| {
+                let (mut low, mut high) = (0, length);
+                while low < high {
+                    let middle = low.midpoint(high);
+                    match before(entry(middle).key()) {
+                        true => low = middle + 1,
+                        false => high = middle,
+                    }
+                }
+                low
+            };
+            places(&|other| other < key)..places(&|other| other <= key)
         };
         let odd: Vec<(usize, u64)> = match odd {
             false => Vec::new(),
             true => (ODD.iter().flat_map(of_key))
                 // SAFETY: the number is the row's.
-                .map(|place| (place, unsafe { elements.raw(x.at(entries[place].number())) }))
+                .map(|place| (place, unsafe { elements.raw(x.at(entry(place).number())) }))
                 .collect(),
         };
         each(&|_, places| {
             let mut keys = [E::Key::default(); CHUNK];
-            let end = places.end.min(entries.len());
+            let end = places.end.min(length);
             for first in (places.start..end).step_by(CHUNK) {
-                let entries = &entries[first..end.min(first + CHUNK)];
-                for (key, entry) in keys.iter_mut().zip(entries) {
-                    *key = entry.key();
+                let count = CHUNK.min(end - first);
+                for (at, key) in keys[..count].iter_mut().enumerate() {
+                    *key = entry(first + at).key();
                 }
                 let to = self.value(elements, first);
                 // SAFETY: the caller vouches for the places.
                 unsafe {
-                    E::write(elements, keys.as_ptr(), to, self.values.1, entries.len());
+                    E::write(elements, keys.as_ptr(), to, self.values.1, count);
                     if let Some((indices, step)) = self.indices {
-                        for (at, entry) in entries.iter().enumerate() {
-                            *indices.offset((first + at) as isize * step) = entry.number() as i64;
+                        for at in first..first + count {
+                            *indices.offset(at as isize * step) = entry(at).number() as i64;
                         }
                     }
                 }
@@ -227,6 +238,6 @@ pub(super) unsafe fn sort_row<E: Entry>(
             }
         }
         let entries = std::slice::from_raw_parts(row.0[from], length);
-        results.write((elements, x), entries, odd.into_inner(), &each);
+        results.write((elements, x), length, &|at| entries[at], odd.into_inner(), &each);
     }
 }
