@@ -3,7 +3,7 @@
 use super::attention::{attention, attention_call};
 use super::emit::Destination;
 use super::sort::sort;
-use super::{Argument, Group, Launch, Lowering, Scalar, Slot, Source, Step, Support};
+use super::{Argument, Given, Group, Launch, Lowering, Scalar, Slot, Source, Step, Support};
 use crate::error::tag::OpTag;
 use crate::graph::{ConvAttributes, Graph, NodeId, Op, ScatterMode};
 use crate::hal::DType;
@@ -68,6 +68,15 @@ pub(super) struct Operand {
 }
 
 impl Operand {
+    /// What a node makes.
+    fn made(lowering: &Lowering<'_>, id: NodeId) -> Operand {
+        Operand {
+            slot: lowering.slot(id),
+            layout: lowering.made_layout(id),
+            dtype: lowering.graph.dtype(id),
+        }
+    }
+
     fn of(lowering: &Lowering<'_>, id: NodeId) -> Operand {
         let (base, layout) = lowering.resolve(id);
         Operand {
@@ -366,6 +375,20 @@ fn convolution(
     (op, launch)
 }
 
+/// Writes an operand that has one number everywhere to where a node's result stands; returns whether it does.
+fn filled(lowering: &mut Lowering<'_>, group: &mut Group, id: NodeId, operand: NodeId) -> bool {
+    let (node, base) = (lowering.graph.node(id), lowering.resolve(operand).0);
+    match lowering.graph.node(base).op {
+        Op::Full { bits, .. } => group.fill(lowering.slot(id), node, bits),
+        Op::Input(at) if matches!(lowering.given[at as usize], Given::Scalar(_)) => {
+            let (slot, layout) = (lowering.slot(id), lowering.made_layout(id));
+            lowering.part(group, operand, Destination { slot, layout });
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// The steps of a library op without an epilogue.
 pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     let graph = lowering.graph;
@@ -377,6 +400,13 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
     );
     let mut operands = Vec::new();
     for (at, &input) in node.inputs.iter().enumerate() {
+        if at == 0
+            && let Op::Scatter { .. } = node.op
+            && filled(lowering, &mut group, id, input)
+        {
+            operands.push(Operand::made(lowering, id));
+            continue;
+        }
         if at == 0 && gathers && walks_backwards(lowering, input) {
             let ty = graph.node(input).ty;
             let slot = Slot::Local(lowering.temporary((ty.shape.elements() * ty.dtype.size()) as u64));
@@ -396,11 +426,7 @@ pub(super) fn group(lowering: &mut Lowering<'_>, id: NodeId) -> Group {
         return group;
     }
     let (op, mut launch) = call_on(graph, id, &operands);
-    let to = Operand {
-        slot: lowering.slot(id),
-        layout: lowering.made_layout(id),
-        dtype: node.ty.dtype,
-    };
+    let to = Operand::made(lowering, id);
     if let Op::Attention { .. } = node.op {
         attention(lowering, id, (op, launch), &operands, &to, &mut group);
         return group;

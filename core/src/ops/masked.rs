@@ -267,18 +267,14 @@ impl Tensor {
             Err(failed) => return *failed,
         };
         let base = Tensor::constant(shape, DType::I64, 0);
-        composite("bincount", &(), [&flat, &base], tag, |[flat, base]| {
-            let index = flat.lt(0).where_cond(i64::MIN, flat);
-            let one = Tensor::constant(Shape::of(&[ty.shape.elements()]), DType::I64, 1);
-            apply(
-                Op::Scatter {
-                    axis: 0,
-                    mode: ScatterMode::Add,
-                },
-                &[base, &index, &one],
-                tag,
-            )
-        })
+        let one = Tensor::constant(Shape::of(&[1]), DType::I64, 1);
+        let ones = apply(Op::Expand(Shape::of(&[ty.shape.elements()])), &[&one], tag);
+        let add = Op::Scatter {
+            axis: 0,
+            mode: ScatterMode::Add,
+        };
+        // What is below 0 has no place.
+        apply(add, &[&base, &flat, &ones], tag)
     }
 }
 

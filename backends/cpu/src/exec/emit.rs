@@ -2,7 +2,8 @@
 
 use super::build::Builder;
 use super::plan::{Value, held_size};
-use crate::loops::{self, Held};
+use crate::isa::Isa;
+use crate::loops::{self, Held, LoopFn};
 use thalweg_hal::ir::{NodeId, ScalarOp};
 use thalweg_hal::{DType, Error, Result};
 
@@ -47,15 +48,28 @@ impl Builder<'_> {
 
     fn binary(&mut self, op: ScalarOp, held: Held, result: DType, a: Value, b: Value) -> Option<Value> {
         let (mut a, mut b) = (a, b);
-        if self.single(a) && self.single(b) {
-            a = self.block(a);
-        }
-        if self.single(a) && op.commutes() {
+        if self.single(a) && !self.single(b) && op.commutes() {
             (a, b) = (b, a);
         }
-        let single = u8::from(self.single(a)) | u8::from(self.single(b)) << 1;
-        let f = loops::binary(self.isa, op, held, single)?;
-        let out = self.value(held_size(result));
+        self.two(
+            |isa, single| loops::binary(isa, op, held, single),
+            held_size(result),
+            a,
+            b,
+        )
+    }
+
+    /// A loop of two arguments, which is asked for by which of them are single values.
+    pub(super) fn two(
+        &mut self,
+        f: impl FnOnce(Isa, u8) -> Option<LoopFn>,
+        size: usize,
+        a: Value,
+        b: Value,
+    ) -> Option<Value> {
+        let a = if self.single(b) { self.block(a) } else { a };
+        let f = f(self.isa, u8::from(self.single(a)) | u8::from(self.single(b)) << 1)?;
+        let out = self.value(size);
         self.emit(f, out, [a, b, b]);
         Some(out)
     }

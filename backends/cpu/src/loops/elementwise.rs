@@ -61,6 +61,15 @@ pub(crate) trait F2: 'static {
     const HEAVY: bool = false;
     const WIDEST: Isa = Isa::Avx512;
     fn f(a: Self::X, b: Self::X) -> Self::R;
+    /// Whether `f` does not cover them.
+    #[inline(always)]
+    fn is_slow(_a: Self::X, _b: Self::X) -> bool {
+        false
+    }
+    /// For what `f` does not cover.
+    fn slow(a: Self::X, b: Self::X) -> Self::R {
+        Self::f(a, b)
+    }
 }
 
 /// A scalar function of three arguments.
@@ -203,11 +212,20 @@ impl<K: F2> Map2<K> {
     // too long to be inlined, each fused product in it calls the C library.
     #[inline(always)]
     unsafe fn body(out: &mut [MaybeUninit<K::R>], a: &[K::X], b: &[K::X]) {
+        let mut slow = false;
         for i in 0..out.len() {
             // SAFETY: all have as many elements.
             unsafe {
-                let r = K::f(*a.get_unchecked(i), *b.get_unchecked(i));
-                out.get_unchecked_mut(i).write(r);
+                let (a, b) = (*a.get_unchecked(i), *b.get_unchecked(i));
+                out.get_unchecked_mut(i).write(K::f(a, b));
+                slow |= K::is_slow(a, b);
+            }
+        }
+        if slow {
+            for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+                if K::is_slow(a, b) {
+                    out.write(K::slow(a, b));
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ pub(crate) use reduce::{
 };
 #[cfg(test)]
 pub(crate) use tables::FUNCTIONS;
-pub(crate) use tables::{binary, fma, select, unary};
+pub(crate) use tables::{binary, fma, from_the_end, select, unary};
 
 use thalweg_hal::DType;
 

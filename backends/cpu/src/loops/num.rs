@@ -1,7 +1,6 @@
 //! The scalar ops on Rust's number types, exactly as the IR defines them.
 
 use crate::isa::Isa;
-use crate::math;
 
 /// Ops that every element type has.
 pub(crate) trait Num: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
@@ -35,7 +34,7 @@ pub(crate) trait Num: Copy + Default + PartialEq + PartialOrd + Send + Sync + 's
 }
 
 macro_rules! floats {
-    ($($T:ident, $U:ident, $I:ident, $shift:literal, $rem:expr;)*) => {$(
+    ($($T:ident, $U:ident, $I:ident, $shift:literal;)*) => {$(
         impl Num for $T {
             type Key = $I;
             const IS_FLOAT: bool = true;
@@ -63,7 +62,7 @@ macro_rules! floats {
             #[inline(always)]
             fn div(self, b: $T) -> $T { self / b }
             #[inline(always)]
-            fn rem(self, b: $T) -> $T { $rem(self, b) }
+            fn rem(self, b: $T) -> $T { self % b }
             #[inline(always)]
             fn max(self, b: $T) -> $T {
                 let m = if self > b { self } else { b };
@@ -97,8 +96,8 @@ const fn order(bits: i64, width: u32) -> i64 {
 }
 
 floats! {
-    f64, u64, i64, 64, |a: f64, b: f64| a % b;
-    f32, u32, i32, 32, math::rem32;
+    f64, u64, i64, 64;
+    f32, u32, i32, 32;
 }
 
 macro_rules! integers {

@@ -168,6 +168,40 @@ special2! {
     Atan2F64<f64>, libm::atan2;
 }
 
+struct Rem32;
+
+impl F2 for Rem32 {
+    type X = f32;
+    type R = f32;
+    #[inline(always)]
+    fn f(a: f32, b: f32) -> f32 {
+        math::rem32(a, b)
+    }
+    #[inline(always)]
+    fn is_slow(a: f32, b: f32) -> bool {
+        math::rem32_is_slow(a, b)
+    }
+    fn slow(a: f32, b: f32) -> f32 {
+        math::rem32_slow(a, b)
+    }
+}
+
+struct FromTheEnd;
+
+impl F2 for FromTheEnd {
+    type X = i64;
+    type R = i64;
+    #[inline(always)]
+    fn f(index: i64, extent: i64) -> i64 {
+        index.wrapping_add(extent & index >> 63)
+    }
+}
+
+/// `index < 0 ? index + extent : index`; bits of `single` say which are single values.
+pub(crate) fn from_the_end(isa: Isa, single: u8) -> LoopFn {
+    map2::<FromTheEnd>(isa, single)
+}
+
 struct Fma<T>(PhantomData<T>);
 
 impl<T: Float> F3 for Fma<T> {
@@ -251,6 +285,7 @@ pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, single: u8) -> Option<L
         ScalarOp::Sub => with_bits!(held, T => map2::<Sub<T>>(isa, single)),
         ScalarOp::Mul => with_bits!(held, T => map2::<Mul<T>>(isa, single)),
         ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, single)),
+        ScalarOp::Rem if held == Held::F32 => map2::<Rem32>(isa, single),
         ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, single)),
         ScalarOp::Pow => float2!(Pow32, Pow64),
         ScalarOp::Atan2 => float2!(Atan2F32, Atan2F64),

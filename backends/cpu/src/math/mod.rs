@@ -25,7 +25,7 @@ pub(crate) use half::{bf16_round, bf16_to_f32, f16_round, f16_to_f32, f32_to_bf1
 pub(crate) use lanes::Lanes;
 pub(crate) use log::{log1p_32, log32, log64};
 pub(crate) use pow::pow32;
-pub(crate) use rem::rem32;
+pub(crate) use rem::{rem32, rem32_is_slow, rem32_slow};
 pub(crate) use special::{cbrt32, erf32, tanh32};
 pub(crate) use trig::{atan2_32, cos32, cos32_slow, sin32, sin32_slow, trig32_is_slow};
 
