@@ -8,10 +8,12 @@ use crate::exec::{Arg, Args, Program};
 use crate::isa::Isa;
 use crate::library::gemm::piece;
 use crate::loops::num::Num;
+use crate::memory;
 use crate::parallel::Parallel;
+use smallvec::SmallVec;
 use std::hint::{black_box, select_unpredictable};
 use std::ops::Range;
-use thalweg_hal::ir::{Access, Kernel, Level, ReduceOp, Role};
+use thalweg_hal::ir::{Access, Kernel, Level, MAX_RANK, ReduceOp, Role};
 use thalweg_hal::library::{LibraryOp, Scatter};
 use thalweg_hal::{DType, Error, Result};
 
@@ -103,7 +105,12 @@ impl ScatterKernel {
                 self.definition.run(args, parallel);
                 return;
             }
-            if base.ptr != out.ptr || base.strides != out.strides {
+            let whole = dense(&args.extents[..=axes], out.strides).filter(|_| base.strides == out.strides);
+            if let (Some(elements), true) = (whole, base.ptr != out.ptr) {
+                // Much of it is read again at once, so it is not for the kernel, which writes past the caches.
+                let bytes = elements * self.op.dtype.size();
+                memory::copy((out.ptr, bytes), (base.ptr, bytes), bytes, 1, parallel);
+            } else if base.ptr != out.ptr || base.strides != out.strides {
                 let copied = Args {
                     extents: &args.extents[..=axes],
                     args: &[*base, *out],
@@ -115,6 +122,17 @@ impl ScatterKernel {
             spread(&self.op, &launch, parallel);
         }
     }
+}
+
+/// How many elements there are, if they fill a range of memory from the first one on.
+fn dense(extents: &[u64], strides: &[i64]) -> Option<usize> {
+    let axes = extents.iter().zip(strides).filter(|&(&extent, _)| extent != 1);
+    let mut axes: SmallVec<[_; MAX_RANK]> = axes.collect();
+    axes.sort_unstable_by_key(|&(_, &stride)| stride);
+    let filled = |all: usize, (&extent, &stride): (&u64, &i64)| {
+        (stride == all as i64).then_some(all.wrapping_mul(extent as usize))
+    };
+    axes.into_iter().try_fold(1, filled)
 }
 
 fn launch<'a>(
