@@ -136,6 +136,68 @@ def cases():
         "cdist": lambda: torch.cdist(x[:, :64], y[:, :64]),
         "attention": lambda: F.scaled_dot_product_attention(heads, heads, heads),
     }.items()
+    names = "exp expm1 log log1p log2 sin tan asin atan sinh tanh lgamma digamma erfinv sigmoid frac sign".split()
+    yield from {name: lambda op=getattr(torch, name): op(x) for name in names}.items()
+    names = "silu mish softplus hardswish elu".split()
+    yield from {name: lambda op=getattr(F, name): op(x) for name in names}.items()
+    names = "fmod maximum copysign logaddexp xlogy lt fmax".split()
+    yield from {name: lambda op=getattr(torch, name): op(x, y) for name in names}.items()
+    i, j = (x * 1000).long(), (y * 1000 + 1).long()
+    d, e, h, k, f16 = x.double(), y.double(), x.bfloat16(), y.bfloat16(), x.half()
+    yield from {
+        "div_floor": lambda: torch.div(x, y, rounding_mode="floor"),
+        "i64_add": lambda: i + j,
+        "i64_mul": lambda: i * j,
+        "i64_remainder": lambda: i.remainder(j),
+        "i64_div_floor": lambda: torch.div(i, j, rounding_mode="floor"),
+        "i64_sum": lambda: i.sum(),
+        "i64_max_1": lambda: i.amax(1),
+        "i64_eq": lambda: i == j,
+        "f64_exp": lambda: d.exp(),
+        "f64_add": lambda: d + e,
+        "f64_sum_1": lambda: d.sum(1),
+        "f64_softmax_1": lambda: d.softmax(1),
+        "f64_sin": lambda: d.sin(),
+        "f64_log": lambda: d.log(),
+        "f64_pow": lambda: d.pow(e),
+        "bf16_add": lambda: h + k,
+        "bf16_gelu": lambda: F.gelu(h),
+        "bf16_sum_1": lambda: h.sum(1),
+        "bf16_softmax_1": lambda: h.softmax(1),
+        "bf16_layer_norm": lambda: F.layer_norm(h, (1024,)),
+        "bf16_matmul": lambda: h @ k,
+        "f16_softmax_1": lambda: f16.softmax(1),
+        "f16_exp": lambda: f16.exp(),
+    }.items()
+    classes = torch.randint(0, 1024, (1024,))
+    five, seven, point = r(64, 1, 5, 5), r(64, 1, 7, 7), r(256, 64, 1, 1)
+    few = x.reshape(4096, 16, 16)
+    yield from {
+        "depthwise_5": lambda: F.conv2d(images, five, padding=2, groups=64),
+        "depthwise_7": lambda: F.conv2d(images, seven, padding=3, groups=64),
+        "depthwise_5_strided": lambda: F.conv2d(images, five, padding=2, groups=64, stride=2),
+        "conv_1x1": lambda: F.conv2d(images, point),
+        "squeeze_excite": lambda: images * images.mean((2, 3)).sigmoid().reshape(8, 64, 1, 1),
+        "pixel_shuffle": lambda: F.pixel_shuffle(images, 2),
+        "channel_shuffle": lambda: F.channel_shuffle(images, 8),
+        "fold": lambda: F.fold(F.unfold(images, 3, padding=1), 56, 3, padding=1),
+        "interpolate_down": lambda: F.interpolate(images, scale_factor=0.5),
+        "cross_entropy": lambda: F.cross_entropy(x, classes),
+        "mse": lambda: F.mse_loss(x, x + 1),
+        "huber": lambda: F.huber_loss(x, x + 1),
+        "kl_div": lambda: F.kl_div(x, x, reduction="sum"),
+        "cosine_similarity": lambda: F.cosine_similarity(x, x, 1),
+        "normalize": lambda: F.normalize(x, dim=1),
+        "rope": lambda: x * x + torch.cat([-x[:, 512:], x[:, :512]], 1) * x,
+        "swiglu": lambda: F.silu(x[:, :512]) * x[:, 512:],
+        "topk_100": lambda: x.topk(100, 1),
+        "sort_with_indices": lambda: x.sort(1),
+        "triangular": lambda: torch.linalg.solve_triangular(x, x, upper=False, unitriangular=True),
+        "matmul_small": lambda: few @ few,
+        "matmul_thin": lambda: x @ x[:, :4],
+        "matmul_row": lambda: x[:1] @ x,
+        "index_copy": lambda: x.index_copy(0, classes[:64], x[:64]),
+    }.items()
     gradients = {
         "gelu": (x, lambda x: F.gelu(x)),
         "softmax": (x, lambda x: x.softmax(1) * y),
@@ -158,6 +220,18 @@ def cases():
         "norm": (x, lambda x: x.norm()),
         "max": (x, lambda x: x.amax(1)),
         "logsumexp": (x, lambda x: x.logsumexp(1)),
+        "embedding": (x, lambda x: F.embedding(classes, x)),
+        "cross_entropy": (x, lambda x: F.cross_entropy(x, classes)),
+        "rms_norm": (x, lambda x: F.rms_norm(x, (1024,)) * x),
+        "silu": (x, lambda x: F.silu(x)),
+        "log_softmax": (x, lambda x: x.log_softmax(1) * x),
+        "cumprod": (x, lambda x: x.cumprod(1)),
+        "group_norm": (images, lambda x: F.group_norm(x, 8).square()),
+        "depthwise_5": (images, lambda x: F.conv2d(x, five, padding=2, groups=64)),
+        "conv_1x1": (point, lambda w: F.conv2d(images, w)),
+        "pad_reflect": (images, lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect")),
+        "index_select": (x, lambda x: x.index_select(0, classes) * x),
+        "cdist": (x[:, :64], lambda x: torch.cdist(x, x)),
     }
     for name, (at, op) in gradients.items():
         at = at.clone().contiguous().requires_grad_()

@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::time::Instant;
 use thalweg::ops::{
-    AttentionOptions, ConvOptions, ConvTransposeOptions, FoldOptions, InterpolateOptions, Interpolation, Key,
-    PadMode, PoolOptions,
+    AttentionOptions, ClassLossOptions, ConvOptions, ConvTransposeOptions, FoldOptions, InterpolateOptions,
+    Interpolation, Key, NamedOp, PadMode, PoolOptions, Reduction,
 };
 use thalweg::{Context, DType, Result, Tensor, grad};
 
@@ -233,6 +233,167 @@ impl Survey {
         })
     }
 
+    /// Ops of a name, of one tensor and of two.
+    fn named(&self) -> Result<()> {
+        let (x, y) = (&self.random(&[1024, 1024]), &self.random(&[1024, 1024]));
+        for name in [
+            "exp",
+            "expm1",
+            "log",
+            "log1p",
+            "log2",
+            "sin",
+            "tan",
+            "asin",
+            "atan",
+            "sinh",
+            "tanh",
+            "lgamma",
+            "digamma",
+            "erfinv",
+            "sigmoid",
+            "silu",
+            "mish",
+            "softplus",
+            "hardswish",
+            "elu",
+            "frac",
+            "sign",
+        ] {
+            let op = |at: &Tensor| NamedOp::find(name).and_then(|op| op.call(&[at]));
+            if op(x).is_some() {
+                self.time(name, || op(x).unwrap_or_else(|| x.clone()))?;
+            }
+        }
+        for name in [
+            "fmod",
+            "div_floor",
+            "maximum",
+            "copysign",
+            "logaddexp",
+            "xlogy",
+            "lt",
+            "fmax",
+        ] {
+            let op = |a: &Tensor, b: &Tensor| NamedOp::find(name).and_then(|op| op.call(&[a, b]));
+            if op(x, y).is_some() {
+                self.time(name, || op(x, y).unwrap_or_else(|| x.clone()))?;
+            }
+        }
+        let (i, j) = (
+            &(x * 1000.0).cast(DType::I64),
+            &(y * 1000.0 + 1.0).cast(DType::I64),
+        );
+        self.time("i64_add", || i + j)?;
+        self.time("i64_mul", || i * j)?;
+        self.time("i64_remainder", || i.remainder(j))?;
+        self.time("i64_div_floor", || i.div_floor(j))?;
+        self.time("i64_sum", || i.sum())?;
+        self.time("i64_max_1", || i.max_axes(1))?;
+        self.time("i64_eq", || i.eq(j))?;
+        let (a, b) = (&x.cast(DType::F64), &y.cast(DType::F64));
+        self.time("f64_exp", || a.exp())?;
+        self.time("f64_add", || a + b)?;
+        self.time("f64_sum_1", || a.sum_axes(1))?;
+        self.time("f64_softmax_1", || a.softmax(1))?;
+        self.time("f64_sin", || a.sin())?;
+        self.time("f64_log", || a.log())?;
+        self.time("f64_pow", || a.pow(b))?;
+        let (a, b) = (&x.cast(DType::BF16), &y.cast(DType::BF16));
+        self.time("bf16_add", || a + b)?;
+        self.time("bf16_gelu", || a.gelu())?;
+        self.time("bf16_sum_1", || a.sum_axes(1))?;
+        self.time("bf16_softmax_1", || a.softmax(1))?;
+        self.time("bf16_layer_norm", || a.layer_norm([1024], None, None, 1e-5))?;
+        self.time("bf16_matmul", || a.matmul(b))?;
+        let a = &x.cast(DType::F16);
+        self.time("f16_softmax_1", || a.softmax(1))?;
+        self.time("f16_exp", || a.exp())
+    }
+
+    /// What networks of today use beside the others.
+    fn networks(&self) -> Result<()> {
+        let x = &self.random(&[1024, 1024]);
+        let classes = &Tensor::randint(0, 1024, [1024], &self.cx);
+        let images = &self.random(&[8, 64, 56, 56]);
+        let (five, seven, point) = (
+            &self.random(&[64, 1, 5, 5]),
+            &self.random(&[64, 1, 7, 7]),
+            &self.random(&[256, 64, 1, 1]),
+        );
+        let each = ConvOptions::default().groups(64);
+        self.time("depthwise_5", || images.conv2d(five, None, each.padding(2)))?;
+        self.time("depthwise_7", || images.conv2d(seven, None, each.padding(3)))?;
+        self.time("depthwise_5_strided", || {
+            images.conv2d(five, None, each.padding(2).stride(2))
+        })?;
+        self.time("conv_1x1", || images.conv2d(point, None, ConvOptions::default()))?;
+        self.time("squeeze_excite", || {
+            images * images.mean_axes([2, 3]).sigmoid().reshape([8, 64, 1, 1])
+        })?;
+        self.time("pixel_shuffle", || images.pixel_shuffle(2))?;
+        self.time("channel_shuffle", || images.channel_shuffle(8))?;
+        self.time("fold", || {
+            self.columns(images)
+                .fold2d([56, 56], FoldOptions::new(3).padding(1))
+        })?;
+        self.time("interpolate_down", || {
+            images.interpolate(InterpolateOptions::factor(0.5))
+        })?;
+        self.time("cross_entropy", || {
+            x.cross_entropy(classes, ClassLossOptions::new())
+        })?;
+        self.time("mse", || x.mse_loss(&(x + 1.0), Reduction::Mean))?;
+        self.time("huber", || x.huber_loss(&(x + 1.0), 1.0, Reduction::Mean))?;
+        self.time("kl_div", || x.kl_div(x, Reduction::Sum))?;
+        self.time("cosine_similarity", || x.cosine_similarity(x, 1, 1e-8))?;
+        self.time("normalize", || x.normalize(2.0, 1, 1e-12))?;
+        self.time("rope", || {
+            let halves = Tensor::concat(&[&-x.narrow(1, 512, 512), &x.narrow(1, 0, 512)], 1);
+            x * x + halves * x
+        })?;
+        self.time("swiglu", || x.narrow(1, 0, 512).silu() * x.narrow(1, 512, 512))?;
+        self.time("topk_100", || x.topk(100, 1, true).0)?;
+        self.time("sort_with_indices", || x.sort_with_indices(1, false).0)?;
+        self.time("triangular", || x.tril(0).solve_triangular(x, false, true))?;
+        self.time("matmul_small", || {
+            let few = x.reshape([4096, 16, 16]);
+            few.matmul(&few)
+        })?;
+        self.time("matmul_thin", || x.matmul(&x.narrow(1, 0, 4)))?;
+        self.time("matmul_row", || x.narrow(0, 0, 1).matmul(x))?;
+        self.time("index_copy", || {
+            x.index_copy(0, &classes.narrow(0, 0, 64), &x.narrow(0, 0, 64))
+        })?;
+        let embed = |t: &Tensor| t.embedding(classes, None);
+        self.gradient("grad_embedding", x, embed)?;
+        self.gradient("grad_cross_entropy", x, |x| {
+            x.cross_entropy(classes, ClassLossOptions::new())
+        })?;
+        self.gradient("grad_rms_norm", x, |x| x.rms_norm([1024], None, 1e-5) * x)?;
+        self.gradient("grad_silu", x, |x| x.silu())?;
+        self.gradient("grad_log_softmax", x, |x| x.log_softmax(1) * x)?;
+        self.gradient("grad_cumprod", x, |x| x.cumprod(1))?;
+        self.gradient("grad_group_norm", images, |x| {
+            x.group_norm(8, None, None, 1e-5).square()
+        })?;
+        self.gradient("grad_depthwise_5", images, |x| {
+            x.conv2d(five, None, each.padding(2))
+        })?;
+        self.gradient("grad_conv_1x1", point, |w| {
+            images.conv2d(w, None, ConvOptions::default())
+        })?;
+        self.gradient("grad_pad_reflect", images, |x| {
+            x.pad(&[(0, 0), (0, 0), (1, 1), (1, 1)], PadMode::Reflect)
+        })?;
+        self.gradient("grad_index_select", x, |x| x.index_select(0, classes) * x)?;
+        self.gradient("grad_cdist", &x.narrow(1, 0, 64), |x| x.cdist(x, 2.0))
+    }
+
+    fn columns(&self, images: &Tensor) -> Tensor {
+        images.unfold2d(FoldOptions::new(3).padding(1))
+    }
+
     fn gradients(&self) -> Result<()> {
         let (x, y) = (&self.random(&[1024, 1024]), &self.random(&[1024, 1024]));
         let (images, w, c) = (
@@ -288,5 +449,7 @@ fn main() -> Result<()> {
     survey.indices()?;
     survey.images()?;
     survey.products()?;
+    survey.named()?;
+    survey.networks()?;
     survey.gradients()
 }
