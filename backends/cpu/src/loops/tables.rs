@@ -4,7 +4,7 @@ use super::elementwise::{F1, F2, F3, LoopFn, map1, map2, map3};
 use super::num::{Float, Int, Num};
 use super::{Held, with_bits, with_type, with_word};
 use crate::isa::Isa;
-use crate::math;
+use crate::math::{self, quotient};
 use std::marker::PhantomData;
 use thalweg_hal::ir::ScalarOp;
 
@@ -186,6 +186,32 @@ impl F2 for Rem32 {
     }
 }
 
+/// Integer ops by floats. `unless` says for which operands the function does not hold, for which that of [`Num`] is.
+macro_rules! quotients {
+    ($($K:ident<$T:ident>: $f:path $(, unless $is_slow:path => $slow:ident)?;)*) => {$(
+        struct $K;
+        impl F2 for $K {
+            type X = $T;
+            type R = $T;
+            const WIDEST: Isa = Isa::Avx2;
+            #[inline(always)]
+            fn f(a: $T, b: $T) -> $T { $f(a, b) }
+            $(
+                #[inline(always)]
+                fn is_slow(a: $T, b: $T) -> bool { $is_slow(a, b) }
+                fn slow(a: $T, b: $T) -> $T { Num::$slow(a, b) }
+            )?
+        }
+    )*};
+}
+
+quotients! {
+    Div64<i64>: quotient::div64, unless quotient::is_slow64 => div;
+    Rem64<i64>: quotient::rem64, unless quotient::is_slow64 => rem;
+    Div32<i32>: quotient::div32;
+    Rem32OfIntegers<i32>: quotient::rem32;
+}
+
 struct FromTheEnd;
 
 impl F2 for FromTheEnd {
@@ -284,7 +310,11 @@ pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, single: u8) -> Option<L
         ScalarOp::Add => with_bits!(held, T => map2::<Add<T>>(isa, single)),
         ScalarOp::Sub => with_bits!(held, T => map2::<Sub<T>>(isa, single)),
         ScalarOp::Mul => with_bits!(held, T => map2::<Mul<T>>(isa, single)),
+        ScalarOp::Div if held == Held::I64 => map2::<Div64>(isa, single),
+        ScalarOp::Div if held == Held::I32 => map2::<Div32>(isa, single),
         ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, single)),
+        ScalarOp::Rem if held == Held::I64 => map2::<Rem64>(isa, single),
+        ScalarOp::Rem if held == Held::I32 => map2::<Rem32OfIntegers>(isa, single),
         ScalarOp::Rem if held == Held::F32 => map2::<Rem32>(isa, single),
         ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, single)),
         ScalarOp::Pow => float2!(Pow32, Pow64),

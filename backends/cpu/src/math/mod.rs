@@ -13,6 +13,7 @@ mod half;
 mod lanes;
 mod log;
 mod pow;
+pub(crate) mod quotient;
 mod rem;
 mod special;
 mod trig;

@@ -195,6 +195,47 @@ fn halves() {
 }
 
 #[test]
+fn quotients_of_integers() {
+    use quotient::{div32, div64, is_slow64, rem64};
+    let mut bits = 1_u64;
+    let mut random = |width: u32| {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        bits ^= bits << 17;
+        (bits as i64) >> (64 - width)
+    };
+    let same = |a: i64, b: i64| {
+        if !is_slow64(a, b) {
+            assert_eq!((div64(a, b), rem64(a, b)), (a / b, a % b), "{a} by {b}");
+        }
+        let (a, b) = (a as i32, b as i32);
+        let expected = match b {
+            0 => (0, 0),
+            _ => (a.wrapping_div(b), a.wrapping_rem(b)),
+        };
+        assert_eq!((div32(a, b), quotient::rem32(a, b)), expected, "{a} by {b}");
+    };
+    for _ in 0..100_000 {
+        for widths in [(64, 64), (52, 52), (52, 20), (33, 5), (8, 8)] {
+            let (a, b) = (random(widths.0), random(widths.1));
+            same(a, b);
+            // Just below, at and above a multiple.
+            for near in -1..=1 {
+                same(
+                    (a / b.wrapping_abs().max(1)).wrapping_mul(b).wrapping_add(near),
+                    b,
+                );
+            }
+        }
+    }
+    for a in [i64::MIN, i64::MAX, i32::MIN.into(), i32::MAX.into(), 0, 1, -1] {
+        for b in [i64::MIN, i64::MAX, i32::MIN.into(), i32::MAX.into(), 0, 1, -1] {
+            same(a, b);
+        }
+    }
+}
+
+#[test]
 fn remainders_have_every_bit() {
     let same = |a: f32, b: f32| {
         let found = if rem32_is_slow(a, b) {
