@@ -26,6 +26,7 @@ pub(crate) enum Prefix {
     None = 0,
     P66 = 1,
     F3 = 2,
+    F2 = 3,
 }
 
 /// Which instruction.
@@ -277,6 +278,12 @@ impl Assembler {
         self.byte(0x40 | (reg >> 3) << 2 | (rm.index() >> 3) << 1 | rm.base() >> 3);
         self.byte(opcode);
         self.operand(reg, rm, 0, 1);
+    }
+
+    /// Writes the low 16 bits of a register.
+    pub(crate) fn store_word(&mut self, reg: u8, to: Rm) {
+        self.byte(0x66);
+        self.plain32(0x89, reg, to);
     }
 
     /// Sets the flags of a byte minus `value`.

@@ -88,8 +88,8 @@ pub(super) fn function(body: &Body, params: usize, wide: bool) -> Option<Functio
     });
     for param in loads {
         bases[param as usize] = *BASES.get(walked.len())?;
-        // Few lines of bytes are read, and the processor asks for them.
-        if plain.bytes.iter().all(|bytes| bytes.param != param) {
+        // Fewer lines of narrow elements are read, and the processor asks for them.
+        if plain.kind(param).is_none() {
             inputs.push(bases[param as usize]);
         }
         walked.push(param);

@@ -5,6 +5,7 @@
 
 use super::assembler::{Extra, RBP, Rm};
 use super::lower::Sink;
+use super::narrow::Kind;
 use super::opcodes::{BROADCAST, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MOVE, STORE_MASK};
 use super::registers::{OUT, Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::Id;
@@ -22,8 +23,8 @@ pub(super) enum Home {
     Row(u32),
     /// Elements whose address a register holds.
     Elements(u8),
-    /// The same of bytes, with a sign or without.
-    Bytes(u8, bool),
+    /// The same of elements of one or two bytes.
+    Narrow(u8, Kind),
 }
 
 impl Registers<'_> {
@@ -39,7 +40,7 @@ impl Registers<'_> {
         match self.homes[id as usize] {
             Home::Pool(at) => Some(Rm::Pool { at, each: false }),
             Home::Slot(_) | Home::Row(_) => self.stacked(id),
-            Home::None | Home::Elements(_) | Home::Bytes(..) => None,
+            Home::None | Home::Elements(_) | Home::Narrow(..) => None,
         }
     }
 
@@ -51,7 +52,7 @@ impl Registers<'_> {
                 base: RBP,
                 offset: slot as i32 * self.asm.width(),
             }),
-            Home::None | Home::Pool(_) | Home::Elements(_) | Home::Bytes(..) => None,
+            Home::None | Home::Pool(_) | Home::Elements(_) | Home::Narrow(..) => None,
         }
     }
 
@@ -67,7 +68,7 @@ impl Registers<'_> {
         };
         match self.homes[id as usize] {
             Home::Elements(base) => base,
-            Home::None | Home::Pool(_) | Home::Slot(_) | Home::Row(_) | Home::Bytes(..) => {
+            Home::None | Home::Pool(_) | Home::Slot(_) | Home::Row(_) | Home::Narrow(..) => {
                 self.sinks.iter().find_map(keeps).unwrap_or(OUT)
             }
         }
@@ -130,7 +131,7 @@ impl Registers<'_> {
                     }
                 }
             }
-            Home::Bytes(base, signed) => self.read_bytes((id, to), base, signed),
+            Home::Narrow(base, kind) => self.read_narrow((id, to), base, kind),
             Home::None | Home::Slot(_) | Home::Row(_) => debug_assert!(false, "value {id} is nowhere"),
         }
     }
@@ -150,7 +151,7 @@ impl Registers<'_> {
             Home::Elements(base) if !self.manner.masked && self.uses.next(id, at) == NEVER => {
                 Some(self.element(base, self.body.copy(id)))
             }
-            Home::Elements(_) | Home::Bytes(..) | Home::None => None,
+            Home::Elements(_) | Home::Narrow(..) | Home::None => None,
         }
     }
 }

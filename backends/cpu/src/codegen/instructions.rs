@@ -2,8 +2,8 @@
 
 use super::assembler::{Code, Extra, Rm};
 use super::opcodes::{
-    BLEND, BLEND_BY_VECTOR, COMPARE, FMA132, FMA213, FMA231, FNMA132, FNMA213, FNMA231, MOVE, binary_code,
-    commutes, lane_mask_code, mask_code, predicate, unary_code,
+    BLEND, BLEND_BY_VECTOR, COMPARE, FMA132, FMA213, FMA231, FNMA132, FNMA213, FNMA231, FROM_F16, MOVE,
+    PACK_WORDS, PERMUTE_QUARTERS, binary_code, commutes, lane_mask_code, mask_code, predicate, unary_code,
 };
 use super::registers::{OUT, Registers};
 use super::ssa::{Id, Op, Unary};
@@ -32,12 +32,37 @@ impl Registers<'_> {
             | Op::Load(_)
             | Op::Row(_)
             | Op::Reduced(_) => {}
-            Op::Unary(op @ (Unary::ShiftLeft(_) | Unary::ShiftRight(_))) => {
+            Op::Unary(Unary::LowWords) if !self.asm.wide => {
+                let from = self.register(a);
+                let to = finish(self);
+                self.asm.vector(PACK_WORDS, to, from, Rm::Reg(from), plain);
+                let halves = Some(0b1000);
+                self.asm
+                    .vex(PERMUTE_QUARTERS, to, 0, Rm::Reg(to), halves, true, true);
+            }
+            // The result stands where others have an operand.
+            Op::Unary(op @ (Unary::LowWords | Unary::ToF16)) => {
+                let from = self.register(a);
+                let to = finish(self);
+                let (code, imm) = unary_code(op);
+                self.asm
+                    .vector(code, from, 0, Rm::Reg(to), Extra { imm, ..plain });
+            }
+            Op::Unary(Unary::FromF16) => {
+                let from = self.register(a);
+                let to = finish(self);
+                self.asm.vector(FROM_F16, to, 0, Rm::Reg(from), plain);
+            }
+            Op::Unary(op @ (Unary::ShiftLeft(_) | Unary::ShiftRight(_) | Unary::ShiftRightZeros(_))) => {
                 let from = self.register(a);
                 let to = finish(self);
                 let (code, imm) = unary_code(op);
                 // The field of the result tells the two apart; the result stands where others have an operand.
-                let which = if matches!(op, Unary::ShiftLeft(_)) { 6 } else { 4 };
+                let which = match op {
+                    Unary::ShiftLeft(_) => 6,
+                    Unary::ShiftRightZeros(_) => 2,
+                    _ => 4,
+                };
                 self.asm
                     .vector(code, which, to, Rm::Reg(from), Extra { imm, ..plain });
             }

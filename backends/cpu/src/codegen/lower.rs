@@ -1,7 +1,8 @@
 //! From the nodes of a kernel to instructions.
 
+use super::narrow::{Kind, Narrow};
 use super::reductions::finds_place;
-use super::scalars::{scalar, whole, wrapped};
+use super::scalars::{packed, rounded, scalar, whole, wrapped};
 use super::ssa::{Binary, Compare, Id, Inst, NONE, Op, Recorder, Unary, Value};
 use crate::exec::Phases;
 use crate::math::{self, Lanes};
@@ -47,14 +48,6 @@ pub(super) enum Range {
     Unit,
 }
 
-/// A parameter of single bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes {
-    pub(super) param: u32,
-    /// Whether they have a sign, where they are read.
-    pub(super) signed: bool,
-}
-
 /// What a kernel computes.
 pub(super) struct Body {
     pub(super) insts: Vec<Inst>,
@@ -69,8 +62,8 @@ pub(super) struct Body {
     pub(super) row_stores: Vec<(u32, Id)>,
     /// Bounds of values, unless they are no numbers.
     pub(super) ranges: Vec<Range>,
-    /// Parameters whose elements are bytes.
-    pub(super) bytes: Vec<Bytes>,
+    /// Parameters whose elements have one or two bytes.
+    pub(super) narrow: Vec<Narrow>,
     /// Instructions of elements stand so often, one for each of neighbouring vectors.
     pub(super) copies: usize,
 }
@@ -93,7 +86,7 @@ impl Body {
             ranges: (self.ranges.iter())
                 .flat_map(|&range| std::iter::repeat_n(range, copies))
                 .collect(),
-            bytes: self.bytes.clone(),
+            narrow: self.narrow.clone(),
             copies,
         };
         for ((inst, &level), &needed) in self.insts.iter().zip(&self.levels).zip(&self.needed) {
@@ -125,6 +118,12 @@ impl Body {
         let ends = sinks.chain(self.row_stores.iter().map(|&(_, id)| id));
         ends.for_each(|id| stays[id as usize] = false);
         stays
+    }
+
+    /// What the elements of a parameter are, if they have one or two bytes.
+    pub(super) fn kind(&self, param: u32) -> Option<Kind> {
+        let of = self.narrow.iter().find(|narrow| narrow.param == param);
+        of.map(|narrow| narrow.kind)
     }
 
     /// Which of neighbouring vectors a value of elements belongs to.
@@ -186,6 +185,9 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
     let mut kept: Vec<(Id, usize)> = Vec::new();
     let is_new = |kept: &[(Id, usize)], id: Id| kept.iter().all(|&(other, _)| other != id);
     let mut sections = Vec::new();
+    let (_, before_last) = phases.members.split_last()?;
+    let is_store = |&i: &usize| matches!(kernel.nodes[i], Node::Store { .. });
+    let stores_early = before_last.iter().flatten().any(is_store);
     for (p, members) in phases.members.iter().enumerate() {
         let mut sinks = Vec::new();
         for &i in members {
@@ -195,8 +197,11 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
                     let reduce = nodes.reduces.iter().position(|&(node, _)| node == i)?;
                     let arg = nodes.ids[arg.index()];
                     sinks.push((Sink::Reduce(reduce as u32), arg));
-                    // The place of the greatest is looked for in memory after the walk.
-                    let loaded = matches!(nodes.insts[arg as usize].op, Op::Load(_));
+                    // The place of the greatest is looked for in memory after the walk, among f32.
+                    let loaded = match nodes.insts[arg as usize].op {
+                        Op::Load(param) => Kind::of(kernel.params[param as usize].dtype).is_none(),
+                        _ => false,
+                    };
                     if finds_place(nodes.reduces[reduce].1) && !loaded && is_new(&kept, arg) {
                         sinks.push((Sink::Keep(kept.len() as u32), arg));
                         kept.push((arg, p));
@@ -208,9 +213,11 @@ pub(super) fn rows(kernel: &Kernel, info: &Info, wide: bool, phases: &Phases) ->
                         continue;
                     }
                     // Masks have no memory, and what is loaded again may have been overwritten.
-                    if info.dtypes[i] != Some(DType::F32)
-                        || matches!(nodes.insts[id as usize].op, Op::Load(_))
-                    {
+                    let is_loaded = matches!(nodes.insts[id as usize].op, Op::Load(_));
+                    if is_loaded && !stores_early {
+                        continue;
+                    }
+                    if is_loaded || !info.dtypes[i].is_some_and(is_float) {
                         return None;
                     }
                     if is_new(&kept, id) {
@@ -254,7 +261,11 @@ struct Nodes {
     reduces: Vec<(usize, ReduceOp)>,
     /// Values that have bounds.
     ranges: Vec<(Id, Range)>,
-    bytes: Vec<Bytes>,
+    narrow: Vec<Narrow>,
+}
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
 
 fn is_byte(dtype: DType) -> bool {
@@ -281,9 +292,10 @@ fn is_below_peak(kernel: &Kernel, value: NodeId) -> bool {
 impl Nodes {
     fn lower(kernel: &Kernel, info: &Info, wide: bool, load: impl Fn(u32) -> Op) -> Option<Nodes> {
         // Bytes alone are less work where a vector has more of them.
-        let floats = { kernel.params.iter() }.any(|p| p.dtype == DType::F32 && is_walked(kernel, p));
+        let floats = { kernel.params.iter() }.any(|p| is_float(p.dtype) && is_walked(kernel, p));
         let fits = |p: &Param| match (p.dtype, p.role) {
-            (DType::F32, _) | (DType::I32, Role::In) => true,
+            (DType::F32, _) | (DType::I32 | DType::F16 | DType::BF16, Role::In) => true,
+            (DType::F16 | DType::BF16, Role::Out) => is_walked(kernel, p) || p.level == ir::Level::Row,
             // Places of a row are written as they are.
             (DType::I64, Role::Out) => kernel.inner > 0 && p.level == ir::Level::Row,
             (DType::I8 | DType::U8, Role::In) if p.access == Access::Broadcast => wide,
@@ -294,13 +306,15 @@ impl Nodes {
         if !kernel.params.iter().all(fits) {
             return None;
         }
-        let bytes = (kernel.params.iter().enumerate())
-            .filter(|(_, param)| is_byte(param.dtype) && is_walked(kernel, param))
-            .map(|(p, param)| Bytes {
+        let narrow = (kernel.params.iter().enumerate()).filter_map(|(p, param)| {
+            let kind = Kind::of(param.dtype)?;
+            let param_is_there = kind.is_half() || is_walked(kernel, param);
+            param_is_there.then_some(Narrow {
                 param: p as u32,
-                signed: param.dtype == DType::I8,
-            });
-        let bytes: Vec<Bytes> = bytes.collect();
+                kind,
+            })
+        });
+        let narrow: Vec<Narrow> = narrow.collect();
         let recorder = Recorder::new(wide);
         let mut ids: Vec<Id> = Vec::with_capacity(kernel.nodes.len());
         let (mut reduces, mut ranges) = (Vec::new(), Vec::new());
@@ -313,12 +327,23 @@ impl Nodes {
                             let [one, zero] = [1, 0].map(|bits| recorder.constant(bits));
                             Value::choose(of(value), one, zero).id
                         }
+                        // Such are moved as they are.
+                        Some(DType::F16 | DType::BF16)
+                            if matches!(kernel.nodes[value.index()], Node::Load { .. }) =>
+                        {
+                            return None;
+                        }
+                        Some(dtype @ (DType::F16 | DType::BF16)) => packed(of(value), dtype).id,
                         _ => ids[value.index()],
                     };
                     ids.push(stored);
                     continue;
                 }
-                Node::Reduce { op, arg } if info.dtypes[arg.index()] == Some(DType::F32) => {
+                Node::Reduce { op, arg }
+                    if info.dtypes[arg.index()] == Some(DType::F32)
+                        || info.dtypes[arg.index()].is_some_and(is_float)
+                            && matches!(op, ReduceOp::Max | ReduceOp::Min) =>
+                {
                     reduces.push((i, op));
                     recorder.push(Op::Reduced(reduces.len() as u32 - 1), &[])
                 }
@@ -338,12 +363,19 @@ impl Nodes {
                 Node::Cast { arg, .. } => match (info.dtypes[arg.index()]?, info.dtypes[i]?) {
                     (DType::I32 | DType::I8 | DType::U8, DType::F32) => of(arg).unary(Unary::Float),
                     (DType::I8 | DType::U8, DType::I32) => of(arg),
-                    (DType::Bool, DType::F32) => {
+                    (DType::I8 | DType::U8, to @ (DType::F16 | DType::BF16)) => {
+                        rounded(of(arg).unary(Unary::Float), to)
+                    }
+                    (DType::F16 | DType::BF16, DType::F32) => of(arg),
+                    (from, to @ (DType::F16 | DType::BF16)) if is_float(from) => rounded(of(arg), to),
+                    (DType::Bool, to) if is_float(to) => {
                         let [one, zero] = [1.0_f32, 0.0].map(|number| recorder.constant(number.to_bits()));
                         Value::choose(of(arg), one, zero)
                     }
-                    (DType::F32, DType::Bool) => of(arg).compare(Compare::Unequal, of(arg).splat(0.0)),
-                    (DType::F32, to) if wide => whole(of(arg), to)?,
+                    (from, DType::Bool) if is_float(from) => {
+                        of(arg).compare(Compare::Unequal, of(arg).splat(0.0))
+                    }
+                    (from, to) if wide && is_float(from) => whole(of(arg), to)?,
                     _ => return None,
                 },
                 Node::Op { op, args }
@@ -358,22 +390,43 @@ impl Nodes {
                     };
                     wrapped(value, info.dtypes[i]?)
                 }
-                _ if info.dtypes[i] != Some(DType::F32) && info.dtypes[i] != Some(DType::Bool) => {
+                _ if !info.dtypes[i].is_some_and(|dtype| is_float(dtype) || dtype == DType::Bool) => {
                     return None;
                 }
                 Node::Const {
                     dtype: DType::F32,
                     bits,
                 } => recorder.constant(bits as u32),
-                Node::Scalar { index } if info.dtypes[i] == Some(DType::F32) => {
-                    recorder.push(Op::Scalar(index), &[])
+                Node::Const {
+                    dtype: DType::BF16,
+                    bits,
+                } => recorder.constant((bits as u32) << 16),
+                Node::Const {
+                    dtype: DType::F16,
+                    bits,
+                } => recorder.constant(math::f16_to_f32(bits as u16).to_bits()),
+                Node::Scalar { index } if info.dtypes[i].is_some_and(is_float) => {
+                    let value = recorder.push(Op::Scalar(index), &[]);
+                    match info.dtypes[i] {
+                        Some(DType::BF16) => value.unary(Unary::ShiftLeft(16)),
+                        Some(DType::F16) => {
+                            let low = value.with_bits(Binary::And, 0xffff);
+                            let both = low.binary(Binary::Or, low.unary(Unary::ShiftLeft(16)));
+                            both.unary(Unary::FromF16)
+                        }
+                        _ => value,
+                    }
                 }
                 Node::Op { op, args } => {
                     let dtype = info.dtypes[args[op.arity() - 1].index()]?;
-                    if dtype != DType::F32 && dtype != DType::Bool {
+                    if !is_float(dtype) && dtype != DType::Bool {
                         return None;
                     }
                     match op {
+                        _ if dtype == DType::F16 || dtype == DType::BF16 => {
+                            let value = scalar(op, DType::F32, args.map(of))?;
+                            if op.rounds() { rounded(value, dtype) } else { value }
+                        }
                         ScalarOp::Exp if is_below_peak(kernel, args[0]) => {
                             let value = math::exp32_below_one(of(args[0]));
                             ranges.push((value.id, Range::Unit));
@@ -400,7 +453,7 @@ impl Nodes {
             ids,
             reduces,
             ranges,
-            bytes,
+            narrow,
         })
     }
 
@@ -415,7 +468,7 @@ impl Nodes {
             insts,
             reduces,
             ranges,
-            bytes,
+            narrow,
             ..
         } = self;
         let moved = |&(_, id): &(Sink, Id)| matches!(insts[id as usize].op, Op::Load(_));
@@ -467,7 +520,7 @@ impl Nodes {
             sections,
             kept,
             row_stores,
-            bytes,
+            narrow,
             copies: 1,
         })
     }

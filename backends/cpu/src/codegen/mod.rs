@@ -5,15 +5,16 @@
 //! [`instructions`] makes code of them, with AVX2 or AVX-512; [`function`] puts loops around a map, and [`rows`] around rows, whose
 //! reductions [`reductions`] has. Every element has the bits that the loops of [`crate::loops`] compute. What has no code here runs
 //! by those: other dtypes, strided elements, other ops, and all kernels where the system refuses memory that may be executed. Integers
-//! exist near the border: sums, differences and products of i32 become f32. With AVX-512 bytes and truths are read beside f32, and bytes
-//! that floats became are written, or their sums, differences and products with others. So are truths.
+//! exist near the border: sums, differences and products of i32 become f32. f16 and bf16 are f32 between memory and memory, rounded where
+//! the IR rounds. With AVX-512 bytes and truths are read beside f32, and bytes that floats became are written, or their sums, differences and
+//! products with others. So are truths.
 
 pub(crate) mod assembler;
-mod bytes;
 mod function;
 mod homes;
 mod instructions;
 mod lower;
+mod narrow;
 pub(crate) mod opcodes;
 pub(crate) mod pages;
 mod places;
@@ -92,7 +93,7 @@ impl Map {
     /// `stream` outputs go past the caches.
     ///
     /// # Safety
-    /// The machine has the instruction set. Every parameter has `n` elements of f32, or one where it is single; an output shares
+    /// The machine has the instruction set. Every parameter has `n` elements, or one where it is single; an output shares
     /// memory with an input only element by element. There are as many scalars as the kernel has.
     pub(crate) unsafe fn run(
         &self,

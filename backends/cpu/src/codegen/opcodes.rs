@@ -18,6 +18,19 @@ pub(crate) const STORE_BYTES: Code = Code(M0F38, Prefix::F3, 0x31);
 /// Bytes without and with a sign as lanes of 32 bits.
 pub(crate) const LOAD_BYTES: Code = Code(M0F38, Prefix::P66, 0x31);
 pub(crate) const LOAD_SIGNED_BYTES: Code = Code(M0F38, Prefix::P66, 0x21);
+/// A word for every word; words as lanes of 32 bits, and the low words of lanes one after the other.
+pub(crate) const BROADCAST_WORD: Code = Code(M0F38, Prefix::P66, 0x79);
+pub(crate) const LOAD_WORDS: Code = Code(M0F38, Prefix::P66, 0x33);
+pub(crate) const LOW_WORDS: Code = Code(M0F38, Prefix::F3, 0x33);
+/// The low words of the lanes of two vectors, by halves; quarters in another order.
+pub(crate) const PACK_WORDS: Code = Code(M0F38, Prefix::P66, 0x2b);
+pub(crate) const PERMUTE_QUARTERS: Code = Code(M0F3A, Prefix::P66, 0x00);
+/// To memory, under a mask; of AVX-512.
+pub(crate) const STORE_WORDS: Code = Code(M0F, Prefix::F2, 0x7f);
+pub(crate) const INSERT_WORD: Code = Code(M0F, Prefix::P66, 0xc4);
+pub(crate) const EXTRACT_WORD: Code = Code(M0F3A, Prefix::P66, 0x15);
+pub(crate) const FROM_F16: Code = Code(M0F38, Prefix::P66, 0x13);
+pub(crate) const TO_F16: Code = Code(M0F3A, Prefix::P66, 0x1d);
 pub(crate) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
 pub(crate) const MASKED_STORE: Code = Code(M0F38, Prefix::P66, 0x2e);
 /// `to = v * to + rm`, `to = v * rm + to` and `to = to * rm + v`.
@@ -114,7 +127,12 @@ pub(super) fn unary_code(op: Unary) -> (Code, Option<u8>) {
         Unary::Float => (Code(M0F, Prefix::None, 0x5b), None),
         Unary::Whole => (Code(M0F, Prefix::F3, 0x5b), None),
         Unary::Round(mode) => (Code(M0F3A, Prefix::P66, 0x08), Some(mode)),
-        Unary::ShiftLeft(by) | Unary::ShiftRight(by) => (Code(M0F, Prefix::P66, 0x72), Some(by)),
+        Unary::ShiftLeft(by) | Unary::ShiftRight(by) | Unary::ShiftRightZeros(by) => {
+            (Code(M0F, Prefix::P66, 0x72), Some(by))
+        }
+        Unary::FromF16 => (FROM_F16, None),
+        Unary::ToF16 => (TO_F16, Some(0)),
+        Unary::LowWords => (LOW_WORDS, None),
     }
 }
 

@@ -146,8 +146,8 @@ impl<'a> Registers<'a> {
                 self.homes[i] = match (inst.op, before(i)) {
                     (Op::Load(param), _) => {
                         let base = bases.params[param as usize];
-                        match body.bytes.iter().find(|bytes| bytes.param == param) {
-                            Some(bytes) => Home::Bytes(base, bytes.signed),
+                        match body.kind(param) {
+                            Some(kind) => Home::Narrow(base, kind),
                             None => Home::Elements(base),
                         }
                     }
@@ -217,7 +217,16 @@ impl<'a> Registers<'a> {
                 }
                 Op::Single(param) | Op::Row(param) => {
                     self.asm.load(RAX, RSI, 8 * param as i32);
-                    self.broadcast(BROADCAST, id, Rm::Base { base: RAX, offset: 0 });
+                    let from = Rm::Base { base: RAX, offset: 0 };
+                    match body.kind(param).filter(|kind| kind.is_half()) {
+                        None => self.broadcast(BROADCAST, id, from),
+                        Some(kind) => {
+                            let to = self.allocate(false, 0);
+                            self.repeat_half(to, from, kind);
+                            self.hold(id, to);
+                            self.unpin();
+                        }
+                    }
                 }
                 Op::SingleByte(param) => {
                     self.asm.load(RAX, RSI, 8 * param as i32);
@@ -241,6 +250,7 @@ impl<'a> Registers<'a> {
     /// The code of the section for one vector and those beside it.
     pub(super) fn section(&mut self, manner: Manner) {
         self.start(manner);
+        self.count_elements();
         let copies = self.body.copies;
         let present = |i: &usize| i % copies <= usize::from(manner.more);
         for i in (0..self.body.insts.len()).filter(present) {
@@ -255,11 +265,12 @@ impl<'a> Registers<'a> {
             match sink {
                 Sink::Reduce(reduce) => self.take((reduce, copy as u8), id, at),
                 Sink::Keep(kept) => self.write((id, copy), self.bases.kept[kept as usize], false),
-                Sink::Store(param) if self.body.bytes.iter().any(|bytes| bytes.param == param) => {
-                    self.write_bytes((id, copy), self.bases.params[param as usize]);
-                }
                 Sink::Store(param) => {
-                    self.write((id, copy), self.bases.params[param as usize], manner.stream);
+                    let base = self.bases.params[param as usize];
+                    match self.body.kind(param) {
+                        Some(kind) => self.write_narrow((id, copy), base, kind, manner.stream),
+                        None => self.write((id, copy), base, manner.stream),
+                    }
                 }
             }
             self.unpin();

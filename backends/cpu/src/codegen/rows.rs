@@ -227,8 +227,8 @@ fn in_groups(body: &Body, params: usize, wide: bool, asks: usize, most: usize) -
     let mut ahead: Vec<u32> = sections.iter().flat_map(|s| &s.read).copied().collect();
     ahead.sort_unstable();
     ahead.dedup();
-    ahead.retain(|&p| body.bytes.iter().all(|bytes| bytes.param != p));
-    let most = BASES.len() - usize::from(!body.bytes.is_empty());
+    ahead.retain(|&p| body.kind(p).is_none());
+    let most = BASES.len() - usize::from(!body.narrow.is_empty());
     let free = most.checked_sub(sections[heavy].registers())?;
     ahead.truncate(free.min(asks));
 
@@ -250,8 +250,8 @@ fn in_groups(body: &Body, params: usize, wide: bool, asks: usize, most: usize) -
             params: vec![0; params],
             kept: vec![0; body.kept.len()],
         };
-        // Where there are bytes, `rsi` has their place.
-        let least = usize::from(!body.bytes.is_empty());
+        // Where there are narrow elements, `rsi` has their place.
+        let least = usize::from(!body.narrow.is_empty());
         let mut free = BASES[..BASES.len() - least].iter().copied();
         let mut loads = Vec::new();
         for &p in &walked.params {
@@ -358,14 +358,18 @@ fn store_row(registers: &mut Registers<'_>) -> Option<()> {
         let from = registers.single(id)?;
         registers.asm.load(RAX, RSI, 8 * param as i32);
         let to = Rm::Base { base: RAX, offset: 0 };
-        match body.is_place(id) {
-            true => {
+        match (body.is_place(id), body.kind(param)) {
+            (true, _) => {
                 registers.asm.plain(0x8b, RDX, from);
                 registers.asm.plain(0x89, RDX, to);
             }
-            false => {
+            (false, None) => {
                 registers.asm.plain32(0x8b, RDX, from);
                 registers.asm.plain32(0x89, RDX, to);
+            }
+            (false, Some(_)) => {
+                registers.asm.plain32(0x8b, RDX, from);
+                registers.asm.store_word(RDX, to);
             }
         }
     }

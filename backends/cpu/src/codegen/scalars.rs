@@ -36,6 +36,32 @@ pub(super) fn whole(of: Value<'_>, dtype: DType) -> Option<Value<'_>> {
     Some(above.binary(Binary::Min, of.splat(most)).unary(Unary::Whole))
 }
 
+/// The nearest number of a narrower float, ties to even.
+pub(super) fn rounded(of: Value<'_>, dtype: DType) -> Value<'_> {
+    const QUIET: u32 = 0x0040_0000;
+    match dtype {
+        DType::F16 => of.unary(Unary::ToF16).unary(Unary::FromF16),
+        DType::BF16 => {
+            let lowest = of.unary(Unary::ShiftRightZeros(16)).with_bits(Binary::And, 1);
+            let up = lowest
+                .with_bits(Binary::IntAdd, 0x7fff)
+                .binary(Binary::IntAdd, of);
+            let nan = of.with_bits(Binary::Or, QUIET);
+            let all = Value::choose(of.compare(Compare::Unequal, of), nan, up);
+            all.with_bits(Binary::And, 0xffff_0000)
+        }
+        _ => of,
+    }
+}
+
+/// The same as words, one after the other.
+pub(super) fn packed(of: Value<'_>, dtype: DType) -> Value<'_> {
+    match dtype {
+        DType::F16 => of.unary(Unary::ToF16),
+        _ => (rounded(of, dtype).unary(Unary::ShiftRightZeros(16))).unary(Unary::LowWords),
+    }
+}
+
 /// The instructions of an op.
 pub(super) fn scalar<'a>(op: ScalarOp, dtype: DType, [a, b, c]: [Value<'a>; 3]) -> Option<Value<'a>> {
     if dtype == DType::Bool {

@@ -46,6 +46,13 @@ pub(super) enum Unary {
     ShiftLeft(u8),
     /// Arithmetic.
     ShiftRight(u8),
+    /// Zeros come in.
+    ShiftRightZeros(u8),
+    /// The low words of lanes, one after the other.
+    LowWords,
+    /// From and to f16 that stand one after the other; rounded to nearest, ties to even.
+    FromF16,
+    ToF16,
 }
 
 /// A comparison. NaN is unequal and not ordered.

@@ -2,6 +2,7 @@ mod across;
 mod bytes;
 mod coded;
 mod edges;
+mod halves;
 mod harness;
 mod indexed;
 mod lines;
