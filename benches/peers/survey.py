@@ -169,6 +169,19 @@ def cases():
         "f16_softmax_1": lambda: f16.softmax(1),
         "f16_exp": lambda: f16.exp(),
     }.items()
+    bf16 = [t.bfloat16() for t in (images, w, r(256, 64, 1, 1), heads)]
+    yield from {
+        "bf16_conv": lambda: F.conv2d(bf16[0], bf16[1], padding=1),
+        "bf16_conv_1x1": lambda: F.conv2d(bf16[0], bf16[2]),
+        "bf16_depthwise": lambda: F.conv2d(bf16[0], bf16[1][:, :1], padding=1, groups=64),
+        "bf16_batch_norm": lambda: F.batch_norm(bf16[0], c, c, c, c),
+        "bf16_max_pool": lambda: F.max_pool2d(bf16[0], 2),
+        "bf16_relu": lambda: bf16[0].relu(),
+        "bf16_attention": lambda: F.scaled_dot_product_attention(bf16[3], bf16[3], bf16[3]),
+        "bf16_linear": lambda: F.linear(h, k, k[0]),
+        "bf16_transpose": lambda: h.t().contiguous(),
+        "bf16_cast_f32": lambda: h.float(),
+    }.items()
     classes = torch.randint(0, 1024, (1024,))
     five, seven, point = r(64, 1, 5, 5), r(64, 1, 7, 7), r(256, 64, 1, 1)
     few = x.reshape(4096, 16, 16)
@@ -220,6 +233,10 @@ def cases():
         "norm": (x, lambda x: x.norm()),
         "max": (x, lambda x: x.amax(1)),
         "logsumexp": (x, lambda x: x.logsumexp(1)),
+        "bf16_matmul": (h, lambda h: h @ k),
+        "bf16_conv": (bf16[0], lambda x: F.conv2d(x, bf16[1], padding=1)),
+        "bf16_conv_weight": (bf16[1], lambda w: F.conv2d(bf16[0], w, padding=1)),
+        "bf16_softmax": (h, lambda h: h.softmax(1) * k),
         "embedding": (x, lambda x: F.embedding(classes, x)),
         "cross_entropy": (x, lambda x: F.cross_entropy(x, classes)),
         "rms_norm": (x, lambda x: F.rms_norm(x, (1024,)) * x),

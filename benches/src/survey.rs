@@ -306,6 +306,35 @@ impl Survey {
         self.time("bf16_softmax_1", || a.softmax(1))?;
         self.time("bf16_layer_norm", || a.layer_norm([1024], None, None, 1e-5))?;
         self.time("bf16_matmul", || a.matmul(b))?;
+        let images = &self.random(&[8, 64, 56, 56]).cast(DType::BF16);
+        let (w, c) = (
+            &self.random(&[64, 64, 3, 3]).cast(DType::BF16),
+            &self.random(&[64]),
+        );
+        let (point, each) = (
+            &self.random(&[256, 64, 1, 1]).cast(DType::BF16),
+            &w.narrow(1, 0, 1).contiguous(),
+        );
+        let heads = &self.random(&[8, 8, 256, 64]).cast(DType::BF16);
+        let same = ConvOptions::default().padding(1);
+        self.time("bf16_conv", || images.conv2d(w, None, same))?;
+        self.time("bf16_conv_1x1", || {
+            images.conv2d(point, None, ConvOptions::default())
+        })?;
+        self.time("bf16_depthwise", || images.conv2d(each, None, same.groups(64)))?;
+        self.time("bf16_batch_norm", || images.batch_norm(c, c, c, c, 1e-5))?;
+        self.time("bf16_max_pool", || images.max_pool2d(PoolOptions::new(2)))?;
+        self.time("bf16_relu", || images.relu())?;
+        self.time("bf16_attention", || {
+            heads.scaled_dot_product_attention(heads, heads, AttentionOptions::default())
+        })?;
+        self.time("bf16_linear", || a.linear(b, &b.narrow(0, 0, 1).flatten()))?;
+        self.time("bf16_transpose", || a.t().contiguous())?;
+        self.time("bf16_cast_f32", || a.cast(DType::F32))?;
+        self.gradient("grad_bf16_matmul", a, |a| a.matmul(b))?;
+        self.gradient("grad_bf16_conv", images, |x| x.conv2d(w, None, same))?;
+        self.gradient("grad_bf16_conv_weight", w, |w| images.conv2d(w, None, same))?;
+        self.gradient("grad_bf16_softmax", a, |a| a.softmax(1) * b)?;
         let a = &x.cast(DType::F16);
         self.time("f16_softmax_1", || a.softmax(1))?;
         self.time("f16_exp", || a.exp())

@@ -43,10 +43,10 @@ pub(super) struct Function {
     pub(super) entry: usize,
 }
 
-/// For how many vectors a body is written side by side, at most. Long ones would take more than 100 µs to make: one of 87 instructions
+/// For how many vectors a body is written side by side, at most. Long ones would take more than 150 µs to make: one of 87 instructions
 /// takes 90.
 pub(super) fn most_abreast(body: &Body) -> usize {
-    const LONG: usize = 96;
+    const LONG: usize = 128;
     if body.insts.len() < LONG { 4 } else { 1 }
 }
 

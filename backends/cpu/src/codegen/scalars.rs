@@ -1,6 +1,6 @@
 //! Ops on one element as instructions.
 
-use super::ssa::{Binary, Compare, Logic, Unary, Value};
+use super::ssa::{Binary, Compare, Inst, Logic, Op, Unary, Value};
 use crate::math::{self, Lanes};
 use thalweg_hal::DType;
 use thalweg_hal::ir::ScalarOp;
@@ -38,28 +38,51 @@ pub(super) fn whole(of: Value<'_>, dtype: DType) -> Option<Value<'_>> {
 
 /// The nearest number of a narrower float, ties to even.
 pub(super) fn rounded(of: Value<'_>, dtype: DType) -> Value<'_> {
-    const QUIET: u32 = 0x0040_0000;
     match dtype {
         DType::F16 => of.unary(Unary::ToF16).unary(Unary::FromF16),
-        DType::BF16 => {
-            let lowest = of.unary(Unary::ShiftRightZeros(16)).with_bits(Binary::And, 1);
-            let up = lowest
-                .with_bits(Binary::IntAdd, 0x7fff)
-                .binary(Binary::IntAdd, of);
-            let nan = of.with_bits(Binary::Or, QUIET);
-            let all = Value::choose(of.compare(Compare::Unequal, of), nan, up);
-            all.with_bits(Binary::And, 0xffff_0000)
-        }
+        DType::BF16 => nearest(of).with_bits(Binary::And, HIGH_WORD),
         _ => of,
     }
 }
 
 /// The same as words, one after the other.
 pub(super) fn packed(of: Value<'_>, dtype: DType) -> Value<'_> {
-    match dtype {
-        DType::F16 => of.unary(Unary::ToF16),
-        _ => (rounded(of, dtype).unary(Unary::ShiftRightZeros(16))).unary(Unary::LowWords),
+    // One that was rounded stays as it is.
+    match (dtype, of.inst()) {
+        (
+            DType::F16,
+            Inst {
+                op: Op::Unary(Unary::FromF16),
+                args: [words, ..],
+            },
+        ) => of.of(words),
+        (DType::F16, _) => of.unary(Unary::ToF16),
+        (
+            _,
+            Inst {
+                op: Op::Binary(Binary::And),
+                args: [whole, mask, _],
+            },
+        ) if of.of(mask).inst().op == Op::Const(HIGH_WORD) => high_words(of.of(whole)),
+        _ => high_words(nearest(of)),
     }
+}
+
+const HIGH_WORD: u32 = 0xffff_0000;
+
+/// The nearest bf16 in the high word of each lane.
+fn nearest(of: Value<'_>) -> Value<'_> {
+    const QUIET: u32 = 0x0040_0000;
+    let lowest = of.unary(Unary::ShiftRightZeros(16)).with_bits(Binary::And, 1);
+    let up = lowest
+        .with_bits(Binary::IntAdd, 0x7fff)
+        .binary(Binary::IntAdd, of);
+    let nan = of.with_bits(Binary::Or, QUIET);
+    Value::choose(of.compare(Compare::Unequal, of), nan, up)
+}
+
+fn high_words(of: Value<'_>) -> Value<'_> {
+    of.unary(Unary::ShiftRightZeros(16)).unary(Unary::LowWords)
 }
 
 /// The instructions of an op.

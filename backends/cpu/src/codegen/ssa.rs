@@ -177,6 +177,16 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// The instruction that defines it.
+    pub(super) fn inst(self) -> Inst {
+        self.recorder.insts.borrow()[self.id as usize]
+    }
+
+    /// Another value of its recorder.
+    pub(super) fn of(self, id: Id) -> Value<'a> {
+        self.recorder.value(id)
+    }
+
     pub(super) fn unary(self, op: Unary) -> Value<'a> {
         self.recorder.push(Op::Unary(op), &[self.id])
     }
