@@ -77,7 +77,7 @@ impl ConvKernel {
             // The weights come first here.
             MatDType::Bytes(of) => MatDType::Bytes(Signs { a: of.b, b: of.a }),
             of @ (MatDType::F32 | MatDType::F64 | MatDType::I32 | MatDType::I64) => of,
-            // Products may sum pairs of these.
+            of @ (MatDType::F16 | MatDType::Bf16) => of,
             _ => return None,
         };
         Some(Product {
