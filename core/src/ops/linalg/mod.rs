@@ -8,3 +8,5 @@ mod matmul;
 mod order;
 mod products;
 mod triangular;
+
+pub(crate) use matmul::product;

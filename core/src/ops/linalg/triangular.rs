@@ -1,23 +1,27 @@
 //! Systems with triangular matrices.
 
 use super::diagonal::diagonal;
+use crate::composite::with_rule;
 use crate::graph::{Op, Type};
 use crate::hal::DType;
 use crate::ops::checked::{checked_in, composite_of, joined, wide};
 use crate::ops::precision::Class;
-use crate::ops::{broadcast, cast, expanded, float_of, promote};
+use crate::ops::{PadMode, broadcast, cast, expanded, float_of, promote};
 use crate::tensor::failure::Refusal;
 use crate::tensor::shape::Shape;
 use crate::tensor::tag::OpTag;
-use crate::tensor::{Tensor, apply, apply_in};
+use crate::tensor::{Tensor, apply_in};
+use smallvec::smallvec;
+use std::ops::Range;
 
 impl Tensor {
     /// The x with `tri(self)·x = b` for a matrix `[.., n, n]`, of which only the lower or the `upper` triangle counts, and b
     /// `[.., n, k]`; with `unit` the diagonal counts as 1. The axes in front broadcast. A zero on the diagonal gives infinities
     /// or NaN.
     ///
-    /// The inverse is built from those of diagonal blocks, which double log₂ n times in batched products (Higham, Stability
-    /// of Parallel Triangular System Solvers, 1995), then applied with one step of refinement: no loop over rows.
+    /// Rows are solved in blocks of 128, one after the other, by the inverses of the blocks on the diagonal and one step of refinement. All
+    /// inverses are built at once from those of smaller blocks, which double in batched products (Higham, Stability of Parallel Triangular
+    /// System Solvers, 1995): no loop over rows.
     #[must_use]
     #[track_caller]
     pub fn solve_triangular(&self, b: &Tensor, upper: bool, unit: bool) -> Tensor {
@@ -43,19 +47,34 @@ impl Tensor {
                         system.n,
                         system.k,
                     ]);
-                    let turned = |x: &Tensor| if upper { x.transpose(1, 2) } else { x.clone() };
-                    let lower = system.lower(&turned(&a), tag);
-                    let inverse = turned(&system.inverse(&lower, tag));
-                    let kept = turned(&lower);
-                    let first = inverse.matmul(&b);
-                    let rest = b - kept.matmul(&first);
-                    cast(&(first + inverse.matmul(&rest)).reshape(system.sides), dtype, tag)
+                    let found = with_rule(
+                        &[&a, &b],
+                        tag,
+                        |given| system.either(&given[0], &given[1], upper, tag),
+                        move |given, _, gradient| {
+                            let x = system.either(&given[0], &given[1], upper, tag);
+                            let turned = given[0].transpose(1, 2);
+                            let sides = system.either(&turned, gradient, !upper, tag);
+                            let matrix = -sides.matmul(&x.transpose(1, 2));
+                            let edge = i64::from(unit);
+                            let matrix = match upper {
+                                true => matrix.triu(edge),
+                                false => matrix.tril(-edge),
+                            };
+                            smallvec![Some(matrix), Some(sides)]
+                        },
+                    );
+                    cast(&found.reshape(system.sides), dtype, tag)
                 },
             ))
         })
     }
 }
 
+/// Rows of a block.
+const BLOCK: usize = 128;
+
+#[derive(Clone, Copy)]
 struct System {
     matrix: Shape,
     sides: Shape,
@@ -95,67 +114,96 @@ impl System {
         })
     }
 
-    /// Row less column of a matrix of `extent`.
-    fn below(&self, like: &Tensor, extent: usize, tag: OpTag) -> Tensor {
+    /// The solution for a triangle `[batch, n, n]` and sides `[batch, n, k]`.
+    fn either(&self, a: &Tensor, b: &Tensor, upper: bool, tag: OpTag) -> Tensor {
+        match upper {
+            // Rows and columns are read from the end on.
+            true => self.solve(&a.flip([1, 2]), &b.flip(1), tag).flip(1),
+            false => self.solve(a, b, tag),
+        }
+    }
+
+    /// The solution for a lower triangle `[batch, n, n]` and sides `[batch, n, k]`.
+    fn solve(&self, a: &Tensor, b: &Tensor, tag: OpTag) -> Tensor {
+        let size = self.n.next_power_of_two().min(BLOCK);
+        let count = self.n.div_ceil(size);
+        if count == 0 {
+            return b.clone();
+        }
+        let of_block = |at: usize| at * size..self.n.min((at + 1) * size);
+        let diagonal_blocks: Vec<Tensor> = (0..count)
+            .map(|at| self.block(a, of_block(at), size, tag))
+            .collect();
+        let blocks = joined(&diagonal_blocks.iter().collect::<Vec<_>>(), 0, tag);
+        let inverses = inverse(&blocks, count * self.batch, size, tag);
+        let mut found: Vec<Tensor> = Vec::new();
+        for (at, block) in diagonal_blocks.iter().enumerate() {
+            let rows = of_block(at);
+            let (start, height) = (rows.start as i64, rows.len());
+            let mut sides = b.narrow(1, start, height);
+            if at > 0 {
+                let before = a.narrow(1, start, height).narrow(2, 0, rows.start);
+                let known = joined(&found.iter().collect::<Vec<_>>(), 1, tag);
+                sides = sides - before.matmul(&known);
+            }
+            let whole = |x: &Tensor| x.narrow(1, 0, height).narrow(2, 0, height);
+            let own = inverses.narrow(0, (at * self.batch) as i64, self.batch);
+            let (own, block) = (whole(&own), whole(block));
+            let first = own.matmul(&sides);
+            let rest = sides - block.matmul(&first);
+            found.push(first + own.matmul(&rest));
+        }
+        joined(&found.iter().collect::<Vec<_>>(), 1, tag)
+    }
+
+    /// The lower triangle of a block on the diagonal, zeros above, and a unit matrix behind it where it ends before `size`.
+    fn block(&self, a: &Tensor, rows: Range<usize>, size: usize, tag: OpTag) -> Tensor {
+        let (start, height) = (rows.start as i64, rows.len());
+        let block = a.narrow(1, start, height).narrow(2, start, height);
+        let block = match height == size {
+            true => block,
+            false => block.pad(
+                &[(0, 0), (0, size - height), (0, size - height)],
+                PadMode::Constant(0.into()),
+            ),
+        };
         let index = |axis| {
-            let shape = Shape::of(&[extent, extent]);
-            apply_in(like.context(), Op::Index { axis, shape }, &[], tag)
+            let shape = Shape::of(&[size, size]);
+            apply_in(a.context(), Op::Index { axis, shape }, &[], tag)
         };
-        index(0) - index(1)
+        let (row, below) = (index(0), index(0) - index(1));
+        let lower = below.ge(0).where_cond(&block, 0.0);
+        let ones = match self.unit {
+            true => below.eq(0),
+            false if height == size => return lower,
+            false => below.eq(0).logical_and(row.ge(height as i64)),
+        };
+        ones.where_cond(1.0, &lower)
     }
+}
 
-    /// The lower triangle, zeros above.
-    fn lower(&self, a: &Tensor, tag: OpTag) -> Tensor {
-        let below = self.below(a, self.n, tag);
-        let lower = below.ge(0).where_cond(a, 0.0);
-        match self.unit {
-            true => below.eq(0).where_cond(1.0, &lower),
-            false => lower,
-        }
+/// The inverses of `batch` lower triangles of `full` rows, a power of two.
+fn inverse(lower: &Tensor, batch: usize, full: usize, tag: OpTag) -> Tensor {
+    let mut inverse = (1.0 / diagonal(lower, 1, 2, tag)).reshape([batch, full, 1, 1]);
+    let mut size = 1;
+    while size < full {
+        let count = full / (2 * size);
+        let blocks = lower.reshape([batch, count, 2 * size, count, 2 * size]);
+        let blocks = diagonal(&blocks, 1, 3, tag).permute([0, 3, 1, 2]);
+        let corner = blocks.narrow(2, size as i64, size).narrow(3, 0, size);
+        let pairs = inverse.reshape([batch, count, 2, size, size]);
+        let half = |which: i64| pairs.narrow(2, which, 1).squeeze_axes(2);
+        let (first, second) = (half(0), half(1));
+        let corner = -second.matmul(&corner.matmul(&first));
+        let zeros = Tensor::constant(
+            Shape::of(&[batch, count, size, size]),
+            first.dtype().unwrap_or(DType::F32),
+            0,
+        );
+        let top = joined(&[&first, &zeros], 3, tag);
+        let bottom = joined(&[&corner, &second], 3, tag);
+        inverse = joined(&[&top, &bottom], 2, tag);
+        size *= 2;
     }
-
-    /// The inverse of a lower triangle.
-    fn inverse(&self, lower: &Tensor, tag: OpTag) -> Tensor {
-        let full = self.n.next_power_of_two();
-        let pad = Op::Pad {
-            low: Shape::of(&[0, 0, 0]),
-            shape: Shape::of(&[self.batch, full, full]),
-            bits: 0,
-        };
-        let padded = if full == self.n {
-            lower.clone()
-        } else {
-            apply(pad, &[lower], tag)
-        };
-        let mut inverse: Tensor = 1.0 / diagonal(&padded, 1, 2, tag);
-        if full != self.n {
-            // Behind the matrix lies a unit matrix.
-            let shape = Shape::of(&[full]);
-            let at = apply_in(lower.context(), Op::Index { axis: 0, shape }, &[], tag);
-            inverse = at.lt(self.n).where_cond(&inverse, 1.0);
-        }
-        let mut inverse = inverse.reshape([self.batch, full, 1, 1]);
-        let mut size = 1;
-        while size < full {
-            let count = full / (2 * size);
-            let blocks = padded.reshape([self.batch, count, 2 * size, count, 2 * size]);
-            let blocks = diagonal(&blocks, 1, 3, tag).permute([0, 3, 1, 2]);
-            let corner = blocks.narrow(2, size as i64, size).narrow(3, 0, size);
-            let pairs = inverse.reshape([self.batch, count, 2, size, size]);
-            let half = |which: i64| pairs.narrow(2, which, 1).squeeze_axes(2);
-            let (first, second) = (half(0), half(1));
-            let corner = -second.matmul(&corner.matmul(&first));
-            let zeros = Tensor::constant(
-                Shape::of(&[self.batch, count, size, size]),
-                first.dtype().unwrap_or(DType::F32),
-                0,
-            );
-            let top = joined(&[&first, &zeros], 3, tag);
-            let bottom = joined(&[&corner, &second], 3, tag);
-            inverse = joined(&[&top, &bottom], 2, tag);
-            size *= 2;
-        }
-        let whole = inverse.reshape([self.batch, full, full]);
-        whole.narrow(1, 0, self.n).narrow(2, 0, self.n)
-    }
+    inverse.reshape([batch, full, full])
 }

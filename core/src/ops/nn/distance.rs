@@ -1,9 +1,11 @@
 //! Distances and similarities of vectors.
 
+use crate::composite::composite_with_gradient;
 use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::axis_in;
 use crate::ops::checked::{checked, composite_of, joined, wide};
+use crate::ops::linalg::product;
 use crate::ops::precision::{self, Class};
 use crate::ops::{broadcast, cast, float_of, promote};
 use crate::tensor::Tensor;
@@ -105,17 +107,30 @@ impl Tensor {
             let front = |shape: &Shape| Shape::of(&shape[..shape.len() - 2]);
             let last = broadcast(&[front(&a.shape), front(&b.shape)])?.len() + 2;
             Shape::checked(&vec![1; last + 1])?;
+            let body = move |a: &Tensor, b: &Tensor| {
+                let a = cast(a, wide(dtype), tag).unsqueeze(-2);
+                let difference = a - cast(b, wide(dtype), tag).unsqueeze(-3);
+                cast(&norm(&difference, p, last), dtype, tag)
+            };
+            if p == 2.0 && a.dtype == b.dtype && front(&a.shape) == front(&b.shape) {
+                return Ok(composite_with_gradient(
+                    "cdist",
+                    &(),
+                    [this, other],
+                    tag,
+                    move |[a, b]| body(a, b),
+                    move |[a, b], distance, gradient| {
+                        euclidean_slopes([a, b], distance, gradient, dtype, tag).map(Some)
+                    },
+                ));
+            }
             Ok(composite_of(
-                "cdist",
+                "cdist_general",
                 &p.to_bits(),
                 [this, other],
                 [],
                 tag,
-                |[a, b], []| {
-                    let a = cast(a, wide(dtype), tag).unsqueeze(-2);
-                    let difference = a - cast(b, wide(dtype), tag).unsqueeze(-3);
-                    cast(&norm(&difference, p, last), dtype, tag)
-                },
+                |[a, b], []| body(a, b),
             ))
         })
     }
@@ -147,6 +162,31 @@ impl Tensor {
             }))
         })
     }
+}
+
+/// Gradients of Euclidean distances `[.., i, j]` of rows, given in `dtype`: with w the gradient over the distance, Σ w·(x - y) is the
+/// difference of a row times the sum of its weights and a product of matrices. Rows are taken from their mean on, which changes no
+/// distance, so that little is lost to that difference.
+fn euclidean_slopes(
+    operands: [&Tensor; 2],
+    distance: &Tensor,
+    gradient: &Tensor,
+    dtype: DType,
+    tag: OpTag,
+) -> [Tensor; 2] {
+    let sum = wide(dtype);
+    let wider = |x: &Tensor| cast(x, sum, tag);
+    let (distance, gradient) = (wider(distance), wider(gradient));
+    let nothing = distance.eq(0.0);
+    let weights = nothing.where_cond(0.0, gradient / nothing.where_cond(1.0, &distance));
+    let middle = wider(&operands[0].detach()).mean_keepdims(-2);
+    let [a, b] = operands.map(|rows| wider(rows) - &middle);
+    let slope = |weights: &Tensor, of: &Tensor, to: &Tensor| {
+        let pulls = product(weights, to, sum, sum, tag);
+        cast(&(weights.sum_keepdims(-1) * of - pulls), dtype, tag)
+    };
+    let turned = weights.swapaxes(-1, -2);
+    [slope(&weights, &a, &b), slope(&turned, &b, &a)]
 }
 
 fn rows(ty: Type) -> Result<(usize, usize), Refusal> {
