@@ -310,6 +310,7 @@ impl Builder<'_> {
                     out: raw,
                     slot: 0,
                     moved,
+                    to: None,
                 });
                 self.widened(i, dtype, raw)
             }
@@ -510,6 +511,14 @@ impl Builder<'_> {
         let aimed = |s: &Step| matches!(*s, Step::Aim { value, .. } if value == v);
         if self.scalar || self.values[v as usize].home.is_some() || self.steps.iter().any(aimed) {
             return;
+        }
+        for step in &mut self.steps {
+            if let Step::Load { out, to, .. } = step
+                && *out == v
+            {
+                *to = to.or(Some(param));
+                return;
+            }
         }
         let computes = |s: &Step| match *s {
             Step::Loop { out, .. }

@@ -326,6 +326,7 @@ impl Walk<'_> {
                         out,
                         slot: own,
                         moved,
+                        ..
                     } => {
                         let from = self.at(param, first);
                         if moved && self.habits.in_place && own != NO_SLOT {

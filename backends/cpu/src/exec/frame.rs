@@ -256,7 +256,8 @@ impl<'a> Frame<'a> {
                         out,
                         slot,
                         moved,
-                    } => self.load(param, out, slot, moved, lanes),
+                        to,
+                    } => self.load((param, to), out, slot, moved, lanes),
                     Step::LoadAt {
                         param,
                         out,
@@ -313,7 +314,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    unsafe fn load(&mut self, param: u32, out: Value, slot: u32, moved: bool, lanes: Lanes) {
+    unsafe fn load(
+        &mut self,
+        (param, to): (u32, Option<u32>),
+        out: Value,
+        slot: u32,
+        moved: bool,
+        lanes: Lanes,
+    ) {
         let p = param as usize;
         // SAFETY: the caller's promise.
         unsafe {
@@ -326,7 +334,12 @@ impl<'a> Frame<'a> {
                 }
                 self.slot(slot).copy_from_nonoverlapping(at, n * size);
             } else {
-                self.shape(n).gather(size, self.slot(slot), at, p);
+                let direct = to.map(|to| to as usize).filter(|&to| {
+                    !self.launch.held_back[to] && !self.launch.stream && self.is_unit(to, lanes)
+                });
+                let place = direct.map_or_else(|| self.slot(slot), |to| *self.at.add(to));
+                self.shape(n).gather(size, place, at, p);
+                return self.point(out, place);
             }
             self.point(out, self.slot(slot));
         }

@@ -44,12 +44,14 @@ pub(super) enum Step {
         b: Value,
         c: Value,
     },
-    /// Points `out` at the parameter's elements or gathers them in its slot. `moved`: a store takes the value as it is.
+    /// Points `out` at the parameter's elements or gathers them: in the memory of the parameter `to` where its elements stand one after
+    /// the other, else in its slot. `moved`: a store takes the value as it is.
     Load {
         param: u32,
         out: Value,
         slot: u32,
         moved: bool,
+        to: Option<u32>,
     },
     /// Gathers by index.
     LoadAt {

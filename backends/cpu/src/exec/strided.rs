@@ -59,6 +59,23 @@ pub(super) unsafe fn store(isa: Isa, to: *mut u32, from: *const u32, lines: Line
     false
 }
 
+/// Reads `n` elements of four bytes from the last one on, back to the first; `false` where the size or the machine does not suit, and
+/// nothing was done.
+///
+/// # Safety
+/// The machine has the instruction set; the elements are readable, and `to` holds `n`; the sides do not overlap.
+#[inline]
+pub(super) unsafe fn backwards<T: Copy>(isa: Isa, to: *mut T, from: *const T, n: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if isa >= Isa::Avx2 && size_of::<T>() == 4 && n >= x86::BACKWARDS {
+        // SAFETY: the instructions exist; the caller's promise.
+        unsafe { x86::backwards(to.cast(), from.cast(), n) };
+        return true;
+    }
+    let _ = (isa, to, from, n);
+    false
+}
+
 /// Reads every second of `2 n - 1` elements, which is quick for those of one byte and of four; `false` where no routine suits the size,
 /// the number or the machine, and nothing was done.
 ///
@@ -108,12 +125,31 @@ pub(super) unsafe fn every_second<T: Copy>(to: *mut T, from: *const T, n: usize)
 mod x86 {
     use super::Lines;
     use std::arch::x86_64::{
-        __m512i, _mm512_loadu_si512, _mm512_mask_permutexvar_epi32, _mm512_mask_storeu_epi32,
+        __m512i, _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
+        _mm512_loadu_si512, _mm512_mask_permutexvar_epi32, _mm512_mask_storeu_epi32,
         _mm512_maskz_loadu_epi32, _mm512_maskz_permutexvar_epi32, _mm512_permutexvar_epi32,
     };
 
     /// Elements of a register.
     const LANES: usize = 16;
+    /// Elements of one of AVX2.
+    pub(super) const BACKWARDS: usize = 8;
+
+    /// # Safety
+    /// AVX2 exists; as [`super::backwards`], of [`BACKWARDS`] elements at least.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn backwards(to: *mut u32, from: *const u32, n: usize) {
+        let turned = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+        for first in (0..n).step_by(BACKWARDS) {
+            // The last ones overlap those before.
+            let first = first.min(n - BACKWARDS);
+            // SAFETY: so many elements lie before the one that `from` points at, and as many fit.
+            unsafe {
+                let part = _mm256_loadu_si256(from.sub(first + BACKWARDS - 1).cast());
+                _mm256_storeu_si256(to.add(first).cast(), _mm256_permutevar8x32_epi32(part, turned));
+            }
+        }
+    }
 
     /// For register `k` of a stretch of `16 S` places: from which of its places each lane comes, and which lanes do.
     const fn lanes<const S: usize>(k: usize) -> ([i32; LANES], u16) {
