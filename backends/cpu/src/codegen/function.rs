@@ -7,7 +7,7 @@ use super::assembler::{
     AT_MOST, Assembler, Code, EQUAL, Extra, GREATER, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI,
     RSP, Rm,
 };
-use super::lower::{Body, Level, Sink};
+use super::body::{Body, Level, Sink};
 use super::opcodes::LOAD;
 use super::registers::{Bases, Manner, Registers, TAIL_MASK, TAIL_VECTOR};
 use super::ssa::Op;

@@ -4,7 +4,7 @@
 //! `rbp` has the frame of the present row.
 
 use super::assembler::{Extra, RBP, Rm};
-use super::lower::Sink;
+use super::body::Sink;
 use super::narrow::Kind;
 use super::opcodes::{BROADCAST, KEEP, LOAD, LOAD_MASK, MASKED_LOAD, MOVE, STORE_MASK};
 use super::registers::{OUT, Registers, TAIL_MASK, TAIL_VECTOR};

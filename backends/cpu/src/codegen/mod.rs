@@ -10,6 +10,7 @@
 //! products with others. So are truths.
 
 pub(crate) mod assembler;
+mod body;
 mod function;
 mod homes;
 mod instructions;
@@ -81,8 +82,8 @@ impl Map {
             width: if wide { 64 } else { 32 },
             outputs: (body.sections.iter().flat_map(|s| &s.sinks))
                 .filter_map(|&(sink, _)| match sink {
-                    lower::Sink::Store(param) => Some(param as usize),
-                    lower::Sink::Reduce(_) | lower::Sink::Keep(_) => None,
+                    body::Sink::Store(param) => Some(param as usize),
+                    body::Sink::Reduce(_) | body::Sink::Keep(_) => None,
                 })
                 .collect(),
             _pages: pages,
@@ -194,8 +195,8 @@ impl Rows {
             .iter()
             .flat_map(|s| &s.sinks)
             .filter_map(|&(sink, _)| match sink {
-                lower::Sink::Store(param) => Some(param as usize),
-                lower::Sink::Reduce(_) | lower::Sink::Keep(_) => None,
+                body::Sink::Store(param) => Some(param as usize),
+                body::Sink::Reduce(_) | body::Sink::Keep(_) => None,
             });
         let outputs: Vec<usize> = written.collect();
         Some(Rows {

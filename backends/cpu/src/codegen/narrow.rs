@@ -109,7 +109,7 @@ impl Registers<'_> {
         };
         self.asm.vector(code, to, 0, from, extra);
         if kind == Kind::BF16 {
-            self.to_high_words(to);
+            self.raise_words(to);
         }
     }
 
@@ -118,11 +118,11 @@ impl Registers<'_> {
         self.asm.vector(BROADCAST_WORD, to, 0, from, Extra::default());
         match kind {
             Kind::F16 => self.asm.vector(FROM_F16, to, 0, Rm::Reg(to), Extra::default()),
-            _ => self.to_high_words(to),
+            _ => self.raise_words(to),
         }
     }
 
-    fn to_high_words(&mut self, register: u8) {
+    fn raise_words(&mut self, register: u8) {
         let extra = Extra {
             imm: Some(16),
             ..Extra::default()

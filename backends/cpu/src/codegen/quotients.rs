@@ -7,7 +7,7 @@
 //! that it reads.
 
 use super::assembler::{Extra, GREATER, LESS, Label, RAX, Rm, UNEQUAL};
-use super::lower::{Level, Range, Sink};
+use super::body::{Level, Range, Sink};
 use super::opcodes::{
     BROADCAST, COMPARE_UNSIGNED, FMA231, FNMA231, GREATEST_UNSIGNED, LEAST_UNSIGNED, MOVE, TEST, TEST_MASKS,
     binary_code,

@@ -4,8 +4,8 @@
 //! next use is farthest goes to the stack.
 
 use super::assembler::{Assembler, Code, Extra, RAX, RDX, RSI, Rm};
+use super::body::{Body, Level, Sink};
 use super::homes::Home;
-use super::lower::{Body, Level, Sink};
 use super::opcodes::{BROADCAST, BROADCAST_BYTE, MASKED_STORE, STORE, STREAM};
 use super::quotients::Quotients;
 use super::reductions::Gathered;

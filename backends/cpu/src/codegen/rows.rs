@@ -8,10 +8,10 @@ use super::assembler::{
     AT_MOST, Assembler, EQUAL, Extra, GREATER, LESS, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm,
     UNEQUAL,
 };
+use super::body::{Body, Level, Sink};
 use super::function::{
     Function, SAVED, STACK, constants, epilogue, groups, mask_of_rest, most_abreast, step, walk,
 };
-use super::lower::{Body, Level, Sink};
 use super::opcodes::LOAD;
 use super::quotients::Divisor;
 use super::reductions::Constants;

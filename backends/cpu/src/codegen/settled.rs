@@ -1,7 +1,7 @@
 //! What loops over a section decide before they begin: vectors side by side, and the values that keep a register.
 
+use super::body::Level;
 use super::function::SHORT;
-use super::lower::Level;
 use super::registers::{MASKS, Registers, TAIL_VECTOR};
 use super::ssa::Id;
 use super::uses::NEVER;

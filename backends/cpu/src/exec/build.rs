@@ -1,12 +1,12 @@
 //! From a kernel's nodes to the steps of a plan.
 
+use super::ends::Ends;
 use super::phases::{Part, Phases};
 use super::plan::{Along, Home, Kept, Phase, Plan, Reduce, Step, Value, held_size};
 use super::slots;
 use crate::isa::Isa;
 use crate::loops::{self, Held};
-use std::collections::{BTreeMap, BTreeSet};
-use thalweg_hal::ir::{Info, Kernel, Node, NodeId, Role, ScalarOp};
+use thalweg_hal::ir::{Info, Kernel, Node, NodeId, Role};
 use thalweg_hal::{DType, Error, Result};
 
 /// Compiles one part of a kernel for lanes along one of its spaces.
@@ -33,7 +33,7 @@ pub(super) fn build(
         isa,
         along,
         phases: &phases,
-        ends: from_the_end(kernel, info, &phases, &uses),
+        ends: Ends::of(kernel, info, &phases, &uses),
         steps: Vec::new(),
         scalar: true,
         values: Vec::new(),
@@ -45,54 +45,6 @@ pub(super) fn build(
         kept: Vec::new(),
     };
     builder.plan(part)
-}
-
-/// Selections that are indices of which negative ones count from the end: the index and the extent that is added. Their conditions and
-/// sums are no steps.
-#[derive(Default)]
-struct Ends {
-    of: BTreeMap<usize, [NodeId; 2]>,
-    without_step: BTreeSet<usize>,
-}
-
-/// The selections `index < 0 ? index + extent : index` whose parts nobody else asks for.
-fn from_the_end(kernel: &Kernel, info: &Info, phases: &Phases, uses: &[(usize, usize)]) -> Ends {
-    let mut ends = Ends::default();
-    let op = |id: NodeId| match kernel.nodes[id.index()] {
-        Node::Op { op, args } => Some((op, args)),
-        _ => None,
-    };
-    let is_zero = |id: NodeId| matches!(kernel.nodes[id.index()], Node::Const { bits: 0, .. });
-    for i in 0..kernel.nodes.len() {
-        let &Node::Op {
-            op: ScalarOp::Select,
-            args: [below, sum, index],
-        } = &kernel.nodes[i]
-        else {
-            continue;
-        };
-        let parts = [below.index(), sum.index()];
-        let own = |at: usize| {
-            uses[at].0 == 1
-                && phases.needed[at]
-                && !phases.kept[at]
-                && phases.uniform[at] == phases.uniform[i]
-        };
-        let (Some((ScalarOp::Lt, [low, zero, _])), Some((ScalarOp::Add, [a, b, _]))) = (op(below), op(sum))
-        else {
-            continue;
-        };
-        if info.dtypes[i] == Some(DType::I64)
-            && low == index
-            && is_zero(zero)
-            && (a == index || b == index)
-            && parts.into_iter().all(own)
-        {
-            ends.of.insert(i, [index, if a == index { b } else { a }]);
-            ends.without_step.extend(parts);
-        }
-    }
-    ends
 }
 
 const NONE: Value = Value::MAX;
@@ -286,7 +238,7 @@ impl Builder<'_> {
     }
 
     fn node(&mut self, i: usize) -> Result<()> {
-        if self.ends.without_step.contains(&i) {
+        if self.ends.has_no_step(i) {
             return Ok(());
         }
         let out = match self.kernel.nodes[i] {
@@ -333,8 +285,8 @@ impl Builder<'_> {
                 self.steps.push(Step::Index { axis, out });
                 out
             }
-            Node::Op { op, args } => match self.ends.of.get(&i) {
-                Some(&[index, extent]) => {
+            Node::Op { op, args } => match self.ends.at(i) {
+                Some([index, extent]) => {
                     let (index, extent) = (self.of(index), self.of(extent));
                     self.two(
                         |isa, single| Some(loops::from_the_end(isa, single)),

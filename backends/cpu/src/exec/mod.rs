@@ -14,6 +14,7 @@ mod coded;
 mod columns;
 mod edges;
 mod emit;
+mod ends;
 mod flat;
 mod frame;
 mod gathered;

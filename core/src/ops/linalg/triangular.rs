@@ -144,7 +144,7 @@ impl System {
             if at > 0 {
                 let before = a.narrow(1, start, height).narrow(2, 0, rows.start);
                 let known = joined(&found.iter().collect::<Vec<_>>(), 1, tag);
-                sides = sides - before.matmul(&known);
+                sides -= before.matmul(&known);
             }
             let whole = |x: &Tensor| x.narrow(1, 0, height).narrow(2, 0, height);
             let own = inverses.narrow(0, (at * self.batch) as i64, self.batch);
