@@ -45,9 +45,9 @@ impl F1 for NotBool {
     }
 }
 
-/// Functions of one number in f32 and in f64. `unless` says for which numbers the f32 one does not hold, and which does.
+/// Functions of one number in f32 and in f64. `unless` says for which numbers one does not hold, and which does.
 macro_rules! functions {
-    ($($op:ident: $f32:expr $(, unless $is_slow:path => $slow:path)?; $f64:path;)*) => {
+    ($($op:ident: $f32:expr $(, unless $is_slow:path => $slow:path)?; $f64:path $(, unless $is_slow64:path => $slow64:path)?;)*) => {
         mod single {
             $(pub(super) struct $op;)*
         }
@@ -76,6 +76,11 @@ macro_rules! functions {
                 const HEAVY: bool = true;
                 #[inline(always)]
                 fn f(x: f64) -> f64 { $f64(x) }
+                $(
+                    #[inline(always)]
+                    fn is_slow(x: f64) -> bool { $is_slow64(x) }
+                    fn slow(x: f64) -> f64 { $slow64(x) }
+                )?
             }
         )*
 
@@ -99,7 +104,12 @@ macro_rules! functions {
                 })?
                 <single::$op as F1>::f(x)
             },
-            |x| $f64(x),
+            |x| {
+                $(if $is_slow64(x) {
+                    return $slow64(x);
+                })?
+                $f64(x)
+            },
         ),)*];
     };
 }
@@ -109,8 +119,10 @@ functions! {
     Expm1: math::expm1_32; libm::expm1;
     Log: math::log32; math::log64;
     Log1p: math::log1p_32; libm::log1p;
-    Sin: math::sin32, unless math::trig32_is_slow => math::sin32_slow; libm::sin;
-    Cos: math::cos32, unless math::trig32_is_slow => math::cos32_slow; libm::cos;
+    Sin: math::sin32, unless math::trig32_is_slow => math::sin32_slow;
+        math::sin64, unless math::trig64_is_slow => libm::sin;
+    Cos: math::cos32, unless math::trig32_is_slow => math::cos32_slow;
+        math::cos64, unless math::trig64_is_slow => libm::cos;
     Tanh: math::tanh32; libm::tanh;
     Erf: math::erf32; libm::erf;
     Cbrt: math::cbrt32; libm::cbrt;
@@ -163,9 +175,27 @@ macro_rules! special2 {
 
 special2! {
     Pow32<f32>, math::pow32;
-    Pow64<f64>, libm::pow;
     Atan2F32<f32>, math::atan2_32;
     Atan2F64<f64>, libm::atan2;
+}
+
+struct Pow64;
+
+impl F2 for Pow64 {
+    type X = f64;
+    type R = f64;
+    const HEAVY: bool = true;
+    #[inline(always)]
+    fn f(a: f64, b: f64) -> f64 {
+        math::pow64(a, b)
+    }
+    #[inline(always)]
+    fn is_slow(a: f64, b: f64) -> bool {
+        math::pow64_is_slow(a, b)
+    }
+    fn slow(a: f64, b: f64) -> f64 {
+        libm::pow(a, b)
+    }
 }
 
 struct Rem32;

@@ -156,7 +156,26 @@ fn double_precision() {
         let x = f64::from_bits(bits);
         check(&format!("exp({x:e})"), exp64(x), libm::exp(x));
         check(&format!("log({x:e})"), log64(x), libm::log(x));
+        if !trig64_is_slow(x) {
+            check(&format!("sin({x:e})"), sin64(x), libm::sin(x));
+            check(&format!("cos({x:e})"), cos64(x), libm::cos(x));
+        }
         let y = (i as f64 - 1e6) / 1500.0;
+        check(&format!("sin({y:e})"), sin64(y), libm::sin(y));
+        check(&format!("cos({y:e})"), cos64(y), libm::cos(y));
+        // Bases and exponents of every size, and bases around 1.
+        let base = f64::from_bits(1 << 52 | (bits ^ i << 30) & (u64::MAX >> 2));
+        for (base, exponent) in [
+            (base, y / 2000.0),
+            (base, y),
+            (1.0 + y / 1e4, 5.0 * y),
+            (10.0, y / 5.0),
+        ] {
+            if !pow64_is_slow(base, exponent) {
+                let name = format!("pow({base:e}, {exponent:e})");
+                check(&name, pow64(base, exponent), libm::pow(base, exponent));
+            }
+        }
         check(&format!("exp({y:e})"), exp64(y), libm::exp(y));
     }
     assert_eq!(log64(0.0), f64::NEG_INFINITY);

@@ -118,3 +118,68 @@ pub(crate) fn atan2_32(y: f32, x: f32) -> f32 {
     let value = (a as f32).copysign(y);
     if x.is_nan() | y.is_nan() { f32::NAN } else { value }
 }
+
+/// (sin r / r - 1) / r^2 in r^2 on |r| <= pi/4, error 2^-57, and (cos r - 1 + r^2 / 2) / r^4, error 2^-60.
+const SIN64: [f64; 7] = [
+    -0.16666666666666666,
+    0.008333333333333331,
+    -0.00019841269841265063,
+    2.7557319219337312e-06,
+    -2.5052106231802837e-08,
+    1.6058531516797758e-10,
+    -7.586691094197958e-13,
+];
+const COS64: [f64; 6] = [
+    0.041666666666666664,
+    -0.0013888888888887398,
+    2.480158729876456e-05,
+    -2.7557317271145144e-07,
+    2.087614614655861e-09,
+    -1.1382623647474604e-11,
+];
+
+/// Whether `x` is beyond the fast reduction.
+#[inline(always)]
+pub(crate) fn trig64_is_slow(x: f64) -> bool {
+    x.is_nan() | (x.abs() > 1_000_000.0)
+}
+
+/// x less the nearest multiple of pi/2, in two parts, and the number of that. With pi/2 in three parts, the first difference is exact.
+#[inline(always)]
+fn reduce64(x: f64) -> (f64, f64, i64) {
+    const PIO2: [f64; 3] = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33];
+    let (whole, n) = nearest64(x * std::f64::consts::FRAC_2_PI);
+    let r = (-whole).mul_add(PIO2[0], x);
+    let next = whole * PIO2[1];
+    let next_low = whole.mul_add(PIO2[1], -next);
+    let w = r - next;
+    let taken = w - r;
+    let lost = (r - (w - taken)) - (next + taken);
+    (w, lost - (next_low + whole * PIO2[2]), n)
+}
+
+#[inline(always)]
+fn sin_quadrant64((r, low): (f64, f64), quadrant: i64) -> f64 {
+    let z = r * r;
+    let sin = r + (r * z).mul_add(poly64(z, SIN64), low * (-0.5_f64).mul_add(z, 1.0));
+    let half = 0.5 * z;
+    let c = 1.0 - half;
+    let cos = c + (((1.0 - c) - half) + (z * z).mul_add(poly64(z, COS64), -(r * low)));
+    let value = if quadrant & 1 == 0 { sin } else { cos };
+    f64::from_bits(value.to_bits() ^ ((quadrant & 2) as u64) << 62)
+}
+
+/// Sine for arguments that are not slow, error below 1 ulp.
+#[inline(always)]
+pub(crate) fn sin64(x: f64) -> f64 {
+    let (r, low, n) = reduce64(x);
+    let value = sin_quadrant64((r, low), n);
+    if x == 0.0 { x } else { value }
+}
+
+/// Cosine for arguments that are not slow, error below 1 ulp.
+#[inline(always)]
+pub(crate) fn cos64(x: f64) -> f64 {
+    let (r, low, n) = reduce64(x);
+    sin_quadrant64((r, low), n.wrapping_add(1))
+}
