@@ -128,7 +128,8 @@ pub(crate) fn pow64(x: f64, y: f64) -> f64 {
 /// Whether x is not positive and normal, or the result might not be.
 #[inline(always)]
 pub(crate) fn pow64_is_slow(x: f64, y: f64) -> bool {
-    let exponent = ((x.to_bits() >> 52) as i32 - 1023).abs();
-    let normal = (x >= f64::MIN_POSITIVE) & (x < f64::INFINITY);
-    !(normal & (y.abs() * f64::from(exponent + 1) < 1020.0))
+    // The sign is above the exponent.
+    let exponent = (x.to_bits() >> 52) as i32;
+    let size = y.abs() * f64::from((exponent - 1023).abs() + 1);
+    (exponent.wrapping_sub(1).cast_unsigned() >= 2046) | size.is_nan() | (size >= 1020.0)
 }

@@ -147,7 +147,11 @@ pub(crate) fn trig64_is_slow(x: f64) -> bool {
 /// x less the nearest multiple of pi/2, in two parts, and the number of that. With pi/2 in three parts, the first difference is exact.
 #[inline(always)]
 fn reduce64(x: f64) -> (f64, f64, i64) {
-    const PIO2: [f64; 3] = [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33];
+    const PIO2: [f64; 3] = [
+        std::f64::consts::FRAC_PI_2,
+        6.123233995736766e-17,
+        -1.4973849048591698e-33,
+    ];
     let (whole, n) = nearest64(x * std::f64::consts::FRAC_2_PI);
     let r = (-whole).mul_add(PIO2[0], x);
     let next = whole * PIO2[1];
