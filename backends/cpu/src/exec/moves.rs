@@ -177,12 +177,14 @@ unsafe fn load_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lin
         if size_of::<T>() == 4 && !long && strided::load(isa, to.cast(), from.cast(), lines) {
             return;
         }
+        if size_of::<T>() == 4 && lines.stride == -1 && strided::backwards(isa, to.cast(), from.cast(), lines)
+        {
+            return;
+        }
         for line in 0..lines.count {
             let to = to.cast::<T>().add(line * lines.length);
             let from = from.cast::<T>().offset(line as isize * lines.step);
-            if lines.stride == 2 && strided::every_second(to, from, lines.length)
-                || lines.stride == -1 && strided::backwards(isa, to, from, lines.length)
-            {
+            if lines.stride == 2 && strided::every_second(to, from, lines.length) {
                 continue;
             }
             load_line::<T>(to.cast(), from.cast(), lines.stride as i64, lines.length);

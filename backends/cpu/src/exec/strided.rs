@@ -59,24 +59,24 @@ pub(super) unsafe fn store(isa: Isa, to: *mut u32, from: *const u32, lines: Line
     false
 }
 
-/// Reads `n` elements of four bytes from the last one on, back to the first; `false` where the size or the machine does not suit, and
+/// Reads lines from the last element on, back to the first, into a dense block; `false` where they are short or the machine does not suit, and
 /// nothing was done.
 ///
 /// # Safety
-/// The machine has the instruction set; the elements are readable, and `to` holds `n`; the sides do not overlap.
+/// As [`load`].
 #[inline]
-pub(super) unsafe fn backwards<T: Copy>(isa: Isa, to: *mut T, from: *const T, n: usize) -> bool {
+pub(super) unsafe fn backwards(isa: Isa, to: *mut u32, from: *const u32, lines: Lines) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if isa >= Isa::Avx2 && size_of::<T>() == 4 && n >= x86::BACKWARDS {
+    if isa >= Isa::Avx2 && lines.length >= x86::BACKWARDS {
         // SAFETY: the instructions exist; the caller's promise.
-        unsafe { x86::backwards(to.cast(), from.cast(), n) };
+        unsafe { x86::backwards(to, from, lines) };
         return true;
     }
-    let _ = (isa, to, from, n);
+    let _ = (isa, to, from, lines);
     false
 }
 
-/// Reads every second of `2 n - 1` elements, which is quick for those of one byte and of four; `false` where no routine suits the size,
+/// Reads every second of `2 n - 1` elements, which is quick for those of up to four bytes; `false` where no routine suits the size,
 /// the number or the machine, and nothing was done.
 ///
 /// # Safety
@@ -87,11 +87,12 @@ pub(super) unsafe fn every_second<T: Copy>(to: *mut T, from: *const T, n: usize)
     // SAFETY: SSE2 is part of the target; the caller's promise.
     unsafe {
         use std::arch::x86_64::{
-            __m128i, _mm_and_si128, _mm_castsi128_ps, _mm_loadu_si128, _mm_packus_epi16, _mm_set1_epi16,
-            _mm_shuffle_ps, _mm_srli_epi16, _mm_storeu_ps, _mm_storeu_si128,
+            __m128i, _mm_and_si128, _mm_castsi128_ps, _mm_loadu_si128, _mm_packs_epi32, _mm_packus_epi16,
+            _mm_set1_epi16, _mm_shuffle_ps, _mm_slli_epi32, _mm_srai_epi32, _mm_srli_epi16, _mm_storeu_ps,
+            _mm_storeu_si128,
         };
         let lanes = 16 / size_of::<T>();
-        if n < lanes || !matches!(size_of::<T>(), 1 | 4) {
+        if n < lanes || size_of::<T>() > 4 {
             return false;
         }
         for first in (0..n).step_by(lanes) {
@@ -102,6 +103,10 @@ pub(super) unsafe fn every_second<T: Copy>(to: *mut T, from: *const T, n: usize)
             if size_of::<T>() == 1 {
                 let low = _mm_and_si128(low, _mm_set1_epi16(0xff));
                 let both = _mm_packus_epi16(low, _mm_srli_epi16::<8>(high));
+                _mm_storeu_si128(to.add(first).cast(), both);
+            } else if size_of::<T>() == 2 {
+                let low = _mm_srai_epi32::<16>(_mm_slli_epi32::<16>(low));
+                let both = _mm_packs_epi32(low, _mm_srai_epi32::<16>(high));
                 _mm_storeu_si128(to.add(first).cast(), both);
             } else {
                 let both = _mm_shuffle_ps::<0b11_01_10_00>(_mm_castsi128_ps(low), _mm_castsi128_ps(high));
@@ -136,18 +141,22 @@ mod x86 {
     pub(super) const BACKWARDS: usize = 8;
 
     /// # Safety
-    /// AVX2 exists; as [`super::backwards`], of [`BACKWARDS`] elements at least.
+    /// AVX2 exists; as [`super::backwards`], of lines of [`BACKWARDS`] elements at least.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn backwards(to: *mut u32, from: *const u32, n: usize) {
+    pub(super) unsafe fn backwards(mut to: *mut u32, mut from: *const u32, lines: Lines) {
         let turned = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-        for first in (0..n).step_by(BACKWARDS) {
-            // The last ones overlap those before.
-            let first = first.min(n - BACKWARDS);
-            // SAFETY: so many elements lie before the one that `from` points at, and as many fit.
-            unsafe {
-                let part = _mm256_loadu_si256(from.sub(first + BACKWARDS - 1).cast());
-                _mm256_storeu_si256(to.add(first).cast(), _mm256_permutevar8x32_epi32(part, turned));
+        for _ in 0..lines.count {
+            for first in (0..lines.length).step_by(BACKWARDS) {
+                // The last ones overlap those before.
+                let first = first.min(lines.length - BACKWARDS);
+                // SAFETY: so many elements lie before the one that `from` points at, and as many fit.
+                unsafe {
+                    let part = _mm256_loadu_si256(from.sub(first + BACKWARDS - 1).cast());
+                    _mm256_storeu_si256(to.add(first).cast(), _mm256_permutevar8x32_epi32(part, turned));
+                }
             }
+            to = to.wrapping_add(lines.length);
+            from = from.wrapping_offset(lines.step);
         }
     }
 

@@ -40,6 +40,9 @@ impl Arithmetic for Own {
             };
         }
         let own = match op {
+            ScalarOp::Pow if dtype == DType::F64 && !math::pow64_is_slow(x, y) => {
+                return math::pow64(x, y).to_bits();
+            }
             ScalarOp::Pow if dtype != DType::F64 => math::pow32(x as f32, y as f32),
             ScalarOp::Atan2 if dtype != DType::F64 => math::atan2_32(x as f32, y as f32),
             _ => return eval(op, dtype, args),
