@@ -27,7 +27,7 @@ const CODEGEN: Setting = Setting {
     way: Way::Config,
     values: Values::OneOf(&["on", "off"]),
     default: "on",
-    about: "Whether maps of f32 and matrix products run as machine code that is made at run time. With `off`, and where the system \
+    about: "Whether maps and rows of f32, f16 and bf16, and matrix products, run as machine code that is made at run time. With `off`, and where the system \
             refuses memory that may be executed, they run as loops of the compiler with the same bits. It is read when the device is \
             opened.",
     read_by: "backend cpu",
