@@ -184,8 +184,9 @@ const AT_ONCE: usize = 256;
 type Line<P> = (P, isize);
 /// Of a slice: where it stands in the output, its updates, how many there are, and the steps of both.
 type Slice = unsafe fn(*mut u8, *const u8, usize, [isize; 2]);
-/// Of lone elements: the output by places, the updates, and the places, of which those in the range count.
-type Lone = unsafe fn(Line<*mut u8>, Line<*const u8>, &[i64], &Range<usize>);
+/// Of lone elements: the output by places, the updates, and the places, of which those in the range count, and whether the range has all
+/// that there are.
+type Lone = unsafe fn(Line<*mut u8>, Line<*const u8>, &[i64], (&Range<usize>, bool));
 
 // Ops as constants of functions; what is none of these is a minimum.
 const SET: u32 = 0;
@@ -268,19 +269,21 @@ unsafe fn lone<T: Value, const OP: u32>(
     (to, step): Line<*mut u8>,
     from: Line<*const u8>,
     places: &[i64],
-    range: &Range<usize>,
+    (range, is_whole): (&Range<usize>, bool),
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         match step {
-            1 => lone_at::<T, OP>((to, 1), from, places, range),
-            _ => lone_at::<T, OP>((to, step), from, places, range),
+            1 if is_whole => lone_at::<T, OP, true>((to, 1), from, places, range),
+            1 => lone_at::<T, OP, false>((to, 1), from, places, range),
+            _ => lone_at::<T, OP, false>((to, step), from, places, range),
         }
     }
 }
 
+/// A place is seldom left out where there is a `BRANCH`.
 #[inline(always)]
-unsafe fn lone_at<T: Value, const OP: u32>(
+unsafe fn lone_at<T: Value, const OP: u32, const BRANCH: bool>(
     (to, step): Line<*mut u8>,
     (from, along): Line<*const u8>,
     places: &[i64],
@@ -288,21 +291,22 @@ unsafe fn lone_at<T: Value, const OP: u32>(
 ) {
     let (to, from): (*mut T, *const T) = (to.cast(), from.cast());
     let (start, count) = (range.start as u64, range.len() as u64);
-    // Places before the range, negative ones too, are beyond its count.
-    let counts = |place: i64| (place as u64).wrapping_sub(start) < count;
-    let mut nowhere = std::mem::MaybeUninit::<T>::uninit();
-    // Where the compiler knew that nothing is read there, it would branch.
+    // Zero of every dtype. Where the compiler knew that nothing reads it, it would branch.
+    let mut nowhere = std::mem::MaybeUninit::<T>::zeroed();
     let beside = black_box(nowhere.as_mut_ptr());
     for (m, &place) in places.iter().enumerate() {
         let at = (place as isize).wrapping_mul(step);
         let update = from.wrapping_offset(m as isize * along);
+        // Places before the range, negative ones too, are beyond its count.
+        let counts = (place as u64).wrapping_sub(start) < count;
+        let to = to.wrapping_offset(at);
         // SAFETY: the caller vouches for the updates and for the places of the range.
         unsafe {
-            if OP == SET {
-                // Without a branch: masks leave places out as chance has it.
-                *select_unpredictable(counts(place), to.wrapping_offset(at), beside) = *update;
-            } else if counts(place) {
-                one::<T, OP>(to.wrapping_offset(at), update);
+            if !BRANCH || OP == SET {
+                // Masks, and the ranges of several threads, leave places out as chance has it.
+                one::<T, OP>(select_unpredictable(counts, to, beside), update);
+            } else if counts {
+                one::<T, OP>(to, update);
             }
         }
     }
@@ -405,7 +409,8 @@ unsafe fn part(
                     &*places
                 };
                 if cut.len() == 1 {
-                    (combine.lone)((to, launch.places.1), (from, along), places, &range);
+                    let is_whole = range == (0..launch.places.0);
+                    (combine.lone)((to, launch.places.1), (from, along), places, (&range, is_whole));
                     continue;
                 }
                 for (m, &place) in places.iter().enumerate() {
