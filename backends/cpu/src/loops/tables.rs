@@ -160,97 +160,41 @@ generic2! {
     Le: Num -> u8, |a, b| u8::from(a <= b);
 }
 
+/// Functions of two numbers. `unless` says for which operands one does not hold, and which does.
 macro_rules! special2 {
-    ($($K:ident<$T:ident>, $f:path;)*) => {$(
+    ($($K:ident<$T:ident> $([$constant:ident: $of:ty = $value:expr])?, $f:path $(, unless $is_slow:path => $slow:path)?;)*) => {$(
         struct $K;
         impl F2 for $K {
             type X = $T;
             type R = $T;
-            const HEAVY: bool = true;
-            #[inline(always)]
-            fn f(a: $T, b: $T) -> $T { $f(a, b) }
-        }
-    )*};
-}
-
-special2! {
-    Pow32<f32>, math::pow32;
-    Atan2F32<f32>, math::atan2_32;
-    Atan2F64<f64>, libm::atan2;
-}
-
-struct Pow64;
-
-impl F2 for Pow64 {
-    type X = f64;
-    type R = f64;
-    const HEAVY: bool = true;
-    #[inline(always)]
-    fn f(a: f64, b: f64) -> f64 {
-        math::pow64(a, b)
-    }
-    #[inline(always)]
-    fn is_slow(a: f64, b: f64) -> bool {
-        math::pow64_is_slow(a, b)
-    }
-    fn slow(a: f64, b: f64) -> f64 {
-        libm::pow(a, b)
-    }
-}
-
-struct Rem32;
-
-impl F2 for Rem32 {
-    type X = f32;
-    type R = f32;
-    #[inline(always)]
-    fn f(a: f32, b: f32) -> f32 {
-        math::rem32(a, b)
-    }
-    #[inline(always)]
-    fn is_slow(a: f32, b: f32) -> bool {
-        math::rem32_is_slow(a, b)
-    }
-    fn slow(a: f32, b: f32) -> f32 {
-        math::rem32_slow(a, b)
-    }
-}
-
-/// Integer ops by floats. `unless` says for which operands the function does not hold, for which that of [`Num`] is.
-macro_rules! quotients {
-    ($($K:ident<$T:ident>: $f:path $(, unless $is_slow:path => $slow:ident)?;)*) => {$(
-        struct $K;
-        impl F2 for $K {
-            type X = $T;
-            type R = $T;
-            const WIDEST: Isa = Isa::Avx2;
+            $(const $constant: $of = $value;)?
             #[inline(always)]
             fn f(a: $T, b: $T) -> $T { $f(a, b) }
             $(
                 #[inline(always)]
                 fn is_slow(a: $T, b: $T) -> bool { $is_slow(a, b) }
-                fn slow(a: $T, b: $T) -> $T { Num::$slow(a, b) }
+                fn slow(a: $T, b: $T) -> $T { $slow(a, b) }
             )?
         }
     )*};
 }
 
-quotients! {
-    Div64<i64>: quotient::div64, unless quotient::is_slow64 => div;
-    Rem64<i64>: quotient::rem64, unless quotient::is_slow64 => rem;
-    Div32<i32>: quotient::div32;
-    Rem32OfIntegers<i32>: quotient::rem32;
+special2! {
+    Pow32<f32> [HEAVY: bool = true], math::pow32;
+    Pow64<f64> [HEAVY: bool = true], math::pow64, unless math::pow64_is_slow => libm::pow;
+    Atan2F32<f32> [HEAVY: bool = true], math::atan2_32;
+    Atan2F64<f64> [HEAVY: bool = true], libm::atan2;
+    RemF32<f32>, quotient::rem_f32, unless quotient::rem_f32_is_slow => quotient::rem_f32_slow;
+    DivI64<i64> [WIDEST: Isa = Isa::Avx2], quotient::div_i64, unless quotient::i64_is_slow => Num::div;
+    RemI64<i64> [WIDEST: Isa = Isa::Avx2], quotient::rem_i64, unless quotient::i64_is_slow => Num::rem;
+    DivI32<i32> [WIDEST: Isa = Isa::Avx2], quotient::div_i32;
+    RemI32<i32> [WIDEST: Isa = Isa::Avx2], quotient::rem_i32;
+    FromTheEnd<i64> [WIDEST: Isa = Isa::Avx2], from_end;
 }
 
-struct FromTheEnd;
-
-impl F2 for FromTheEnd {
-    type X = i64;
-    type R = i64;
-    #[inline(always)]
-    fn f(index: i64, extent: i64) -> i64 {
-        index.wrapping_add(extent & index >> 63)
-    }
+#[inline(always)]
+fn from_end(index: i64, extent: i64) -> i64 {
+    index.wrapping_add(extent & index >> 63)
 }
 
 /// `index < 0 ? index + extent : index`; bits of `single` say which are single values.
@@ -340,12 +284,12 @@ pub(crate) fn binary(isa: Isa, op: ScalarOp, held: Held, single: u8) -> Option<L
         ScalarOp::Add => with_bits!(held, T => map2::<Add<T>>(isa, single)),
         ScalarOp::Sub => with_bits!(held, T => map2::<Sub<T>>(isa, single)),
         ScalarOp::Mul => with_bits!(held, T => map2::<Mul<T>>(isa, single)),
-        ScalarOp::Div if held == Held::I64 => map2::<Div64>(isa, single),
-        ScalarOp::Div if held == Held::I32 => map2::<Div32>(isa, single),
+        ScalarOp::Div if held == Held::I64 => map2::<DivI64>(isa, single),
+        ScalarOp::Div if held == Held::I32 => map2::<DivI32>(isa, single),
         ScalarOp::Div => with_type!(held, T => map2::<Div<T>>(isa, single)),
-        ScalarOp::Rem if held == Held::I64 => map2::<Rem64>(isa, single),
-        ScalarOp::Rem if held == Held::I32 => map2::<Rem32OfIntegers>(isa, single),
-        ScalarOp::Rem if held == Held::F32 => map2::<Rem32>(isa, single),
+        ScalarOp::Rem if held == Held::I64 => map2::<RemI64>(isa, single),
+        ScalarOp::Rem if held == Held::I32 => map2::<RemI32>(isa, single),
+        ScalarOp::Rem if held == Held::F32 => map2::<RemF32>(isa, single),
         ScalarOp::Rem => with_type!(held, T => map2::<Rem<T>>(isa, single)),
         ScalarOp::Pow => float2!(Pow32, Pow64),
         ScalarOp::Atan2 => float2!(Atan2F32, Atan2F64),

@@ -39,6 +39,12 @@ pub(super) fn nearest64(x: f64) -> (f64, i64) {
     )
 }
 
+/// The float of an integer below 2^51.
+#[inline(always)]
+pub(super) fn float64(n: i64) -> f64 {
+    f64::from_bits((n as u64).wrapping_add(MAGIC64.to_bits())) - MAGIC64
+}
+
 /// Arguments of [`exp32`] are cut to these bounds, beyond which the result is 0 or infinite.
 const LOWEST32: f32 = -104.0;
 const HIGHEST32: f32 = 89.0;

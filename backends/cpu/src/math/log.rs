@@ -1,5 +1,6 @@
 //! Logarithms: x = 2^e m, then a polynomial in m - 1 or in s = (m - 1) / (m + 1) (fdlibm, e_log.c).
 
+use super::exp::float64;
 use super::{Lanes, poly32, poly64};
 
 /// (atanh(s)/s - 1) / s^2 in s^2 on [0, 0.0295], error 2^-66.
@@ -29,9 +30,7 @@ pub(super) fn split64(x: f64) -> (f64, f64) {
     const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     let shifted = x.to_bits().wrapping_sub(SQRT_HALF) as i64;
     let m = f64::from_bits(x.to_bits().wrapping_sub((shifted & !0xf_ffff_ffff_ffff) as u64));
-    let magic = 6_755_399_441_055_744.0f64;
-    let e = f64::from_bits(((shifted >> 52) as u64).wrapping_add(magic.to_bits())) - magic;
-    (m, e)
+    (m, float64(shifted >> 52))
 }
 
 /// ln x, error below 1 ulp. The polynomial's error is 2^-28 relative to ln m.

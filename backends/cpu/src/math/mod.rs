@@ -14,7 +14,6 @@ mod lanes;
 mod log;
 mod pow;
 pub(crate) mod quotient;
-mod rem;
 mod special;
 mod trig;
 
@@ -26,7 +25,6 @@ pub(crate) use half::{bf16_round, bf16_to_f32, f16_round, f16_to_f32, f32_to_bf1
 pub(crate) use lanes::Lanes;
 pub(crate) use log::{log1p_32, log32, log64};
 pub(crate) use pow::{pow32, pow64, pow64_is_slow};
-pub(crate) use rem::{rem32, rem32_is_slow, rem32_slow};
 pub(crate) use special::{cbrt32, erf32, tanh32};
 pub(crate) use trig::{
     atan2_32, cos32, cos32_slow, cos64, sin32, sin32_slow, sin64, trig32_is_slow, trig64_is_slow,

@@ -215,7 +215,7 @@ fn halves() {
 
 #[test]
 fn quotients_of_integers() {
-    use quotient::{div32, div64, is_slow64, rem64};
+    use quotient::{div_i32, div_i64, i64_is_slow, rem_i32, rem_i64};
     let mut bits = 1_u64;
     let mut random = |width: u32| {
         bits ^= bits << 13;
@@ -224,15 +224,15 @@ fn quotients_of_integers() {
         (bits as i64) >> (64 - width)
     };
     let same = |a: i64, b: i64| {
-        if !is_slow64(a, b) {
-            assert_eq!((div64(a, b), rem64(a, b)), (a / b, a % b), "{a} by {b}");
+        if !i64_is_slow(a, b) {
+            assert_eq!((div_i64(a, b), rem_i64(a, b)), (a / b, a % b), "{a} by {b}");
         }
         let (a, b) = (a as i32, b as i32);
         let expected = match b {
             0 => (0, 0),
             _ => (a.wrapping_div(b), a.wrapping_rem(b)),
         };
-        assert_eq!((div32(a, b), quotient::rem32(a, b)), expected, "{a} by {b}");
+        assert_eq!((div_i32(a, b), rem_i32(a, b)), expected, "{a} by {b}");
     };
     for _ in 0..100_000 {
         for widths in [(64, 64), (52, 52), (52, 20), (33, 5), (8, 8)] {
@@ -256,11 +256,12 @@ fn quotients_of_integers() {
 
 #[test]
 fn remainders_have_every_bit() {
+    use quotient::{rem_f32, rem_f32_is_slow, rem_f32_slow};
     let same = |a: f32, b: f32| {
-        let found = if rem32_is_slow(a, b) {
-            rem32_slow(a, b)
+        let found = if rem_f32_is_slow(a, b) {
+            rem_f32_slow(a, b)
         } else {
-            rem32(a, b)
+            rem_f32(a, b)
         };
         let exact = a % b;
         assert!(
