@@ -4,7 +4,7 @@
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
 use super::gemm::{self, Kernels, Operands, Scratch, Stored, Whole, piece};
-use super::gemv::{VectorKernel, VectorProduct};
+use super::thin::{self, ThinKernel, ThinProduct};
 use crate::isa::Isa;
 use grid::{Grid, PACK_COSTS};
 use std::ops::Range;
@@ -145,7 +145,7 @@ pub unsafe fn matmul(
 ) {
     // SAFETY: same contract.
     unsafe {
-        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>(isa, kernels, p, a, b, c, parallel, after, Before::of::<T>()))
+        by_kernels!(dtype, (isa, codegen), T, kernels => typed::<T>((isa, codegen), kernels, p, a, b, c, parallel, after, Before::of::<T>()))
     }
 }
 
@@ -153,7 +153,7 @@ pub unsafe fn matmul(
 pub fn adds((isa, codegen): (Isa, bool), dtype: MatDType, p: &Problem, c: &MatMut) -> bool {
     by_kernels!(dtype, (isa, codegen), T, kernels => {
         let [kernels, _] = &kernels;
-        p.m > 1 && p.n > 1 && c.col_stride == 1 && gemm::adds::<T>(kernels, p.k) && !transposes(p, c, kernels.columns())
+        c.col_stride == 1 && thin::few([p.m, p.n, p.k]).is_none() && gemm::adds::<T>(kernels, p.k) && !transposes(p, c, kernels.columns())
     })
 }
 
@@ -171,8 +171,8 @@ unsafe impl<T> Sync for Shared<T> {}
     clippy::too_many_arguments,
     reason = "as those of the product, and its kernels"
 )]
-unsafe fn typed<T: VectorProduct>(
-    isa: Isa,
+unsafe fn typed<T: ThinProduct>(
+    (isa, codegen): (Isa, bool),
     [kernels, transposed]: [Kernels<T>; 2],
     p: &Problem,
     a: MatRef,
@@ -190,8 +190,6 @@ unsafe fn typed<T: VectorProduct>(
         After::Adds(beside) => (Some(beside), None),
         After::Block(epilogue) => (None, Some(epilogue)),
     };
-    let swap = transposes(p, &c, kernels.columns());
-    let kernels = if swap { transposed } else { kernels };
     let x = Shared(Operands::<T> {
         a: a.ptr.cast(),
         a_row: a.row_stride,
@@ -204,6 +202,17 @@ unsafe fn typed<T: VectorProduct>(
         c_col: c.col_stride,
         beside,
     });
+    let few = thin::few([p.m, p.n, p.k]);
+    let thin = match few {
+        Some(true) => T::thin((isa, codegen), &x.0.transposed(), [p.n, p.m, p.k]),
+        Some(false) => T::thin((isa, codegen), &x.0, [p.m, p.n, p.k]),
+        None => None,
+    };
+    let swap = match (&thin, few) {
+        (Some(_), Some(swap)) => swap,
+        _ => transposes(p, &c, kernels.columns()),
+    };
+    let kernels = if swap { transposed } else { kernels };
     let strides = [a.batch_stride, b.batch_stride, c.batch_stride];
     let (x, whole, strides, m, n) = if swap {
         (
@@ -217,7 +226,8 @@ unsafe fn typed<T: VectorProduct>(
         (x, b.packed.cast::<T::Acc>(), strides, p.m, p.n)
     };
     let grain = GRAIN * isa.bits() as usize / (512 * size_of::<T::Acc>());
-    let small = p.batch == 1 && m > 1 && m.saturating_mul(n).saturating_mul(p.k) < 2 * grain;
+    let small =
+        p.batch == 1 && m > 1 && thin.is_none() && m.saturating_mul(n).saturating_mul(p.k) < 2 * grain;
     // SAFETY: same contract.
     if small && whole.is_null() && unsafe { gemm::direct(&kernels, &x.0, [m, n, p.k]) } {
         if let Some(epilogue) = epilogue {
@@ -226,18 +236,13 @@ unsafe fn typed<T: VectorProduct>(
         return;
     }
     let whole = Whole::new(&kernels, whole.cast_mut(), p.k, n);
-    let vector = if m == 1 {
-        VectorKernel::new(isa, &x.0, p.k, n)
-    } else {
-        None
-    };
     let product = Product {
         kernels: &kernels,
         grain,
         x,
         strides,
         problem: Problem { m, n, ..*p },
-        vector: vector.as_ref(),
+        thin: thin.as_ref(),
         parallel,
         epilogue,
         swap,
@@ -273,7 +278,7 @@ impl Before {
 }
 
 /// The products of a launch, or some of their batches and columns, as the kernels see them.
-struct Product<'a, T: VectorProduct> {
+struct Product<'a, T: ThinProduct> {
     kernels: &'a Kernels<T>,
     /// Multiply-adds that are worth a hand-off.
     grain: usize,
@@ -281,7 +286,7 @@ struct Product<'a, T: VectorProduct> {
     /// From one matrix to the next, of A, B and C.
     strides: [isize; 3],
     problem: Problem,
-    vector: Option<&'a VectorKernel<T>>,
+    thin: Option<&'a ThinKernel<T>>,
     parallel: &'a dyn Parallel,
     epilogue: Option<Epilogue<'a>>,
     /// Whether the epilogue knows rows as columns.
@@ -290,7 +295,7 @@ struct Product<'a, T: VectorProduct> {
     first: [usize; 2],
 }
 
-impl<T: VectorProduct> Product<'_, T> {
+impl<T: ThinProduct> Product<'_, T> {
     /// Packs B once for all blocks of rows: all of it, or as many columns at a time as make `most` accumulators.
     ///
     /// # Safety
@@ -370,7 +375,7 @@ impl<T: VectorProduct> Product<'_, T> {
             self.parallel.threads(),
             [kernels.most_rows(k), kernels.most_columns()],
             kernels.columns(),
-            (self.vector.is_some(), self.grain),
+            (self.thin.is_some(), self.grain),
             match whole.is_packed() {
                 true => 0,
                 false => kernels.speed() * self.pack_cost(),
@@ -383,15 +388,15 @@ impl<T: VectorProduct> Product<'_, T> {
             unsafe { self.pack(&whole) };
         }
         let shared = &(&self.x, Shared(whole));
-        let (strides, vector, epilogue, swap, [matrix, col]) =
-            (self.strides, self.vector, self.epilogue, self.swap, self.first);
+        let (strides, thin, epilogue, swap, [matrix, col]) =
+            (self.strides, self.thin, self.epilogue, self.swap, self.first);
         grid.run(self.parallel, &|batch, rows, cols| {
             let x = shared.0.0.batch(strides, batch);
             let whole = shared.1.0.filling(fills && batch == 0 && rows.start == 0);
             // SAFETY: the grid's blocks are disjoint and lie within C.
             unsafe {
-                match vector {
-                    Some(vector) => vector.run(&x, k, cols.clone()),
+                match thin {
+                    Some(thin) => thin.run(&x, [rows.len(), k], cols.clone()),
                     None => gemm::block(kernels, &x, whole, k, rows.clone(), cols.clone()),
                 }
             }
@@ -413,7 +418,7 @@ fn transposes(p: &Problem, c: &MatMut, width: usize) -> bool {
 }
 
 impl<T: gemm::Element> Operands<T> {
-    fn transposed(self) -> Self {
+    fn transposed(&self) -> Self {
         Self {
             a: self.b,
             a_row: self.b_col,

@@ -4,12 +4,12 @@ mod attention;
 mod conv;
 mod epilogue;
 mod gemm;
-mod gemv;
 mod kernel;
 pub mod matmul;
 mod scan;
 mod scatter;
 mod sort;
+mod thin;
 mod value;
 
 pub(crate) use gemm::Scratch;

@@ -1,6 +1,6 @@
 //! A constant B, packed once for all runs.
 
-use super::{MatDType, MatMut, MatmulKernel, Problem, VectorKernel, VectorProduct, transposes};
+use super::{MatDType, MatMut, MatmulKernel, Problem, ThinProduct, transposes};
 use crate::exec::Args;
 use crate::isa::Isa;
 use crate::library::Wanted;
@@ -65,16 +65,16 @@ impl Shared {
     }
 
     /// Bytes of the packed form and columns of a panel; `None` where a launch would not read it.
-    fn form<T: VectorProduct>(
+    fn form<T: ThinProduct>(
         &self,
-        isa: Isa,
+        way: (Isa, bool),
         kernels: &Kernels<T>,
         p: &Problem,
         c: &MatMut,
     ) -> Option<(usize, usize)> {
         let nr = kernels.columns();
-        let vector = p.m == 1 && VectorKernel::new(isa, &self.operands::<T>(), p.k, p.n).is_some();
-        let read = !transposes(p, c, nr) && !vector;
+        let thin = T::thin(way, &self.operands(), [p.m, p.n, p.k]).is_some();
+        let read = !thin && !transposes(p, c, nr);
         let len = gemm::packed_len(kernels, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))
     }
@@ -111,7 +111,7 @@ impl MatmulKernel {
     /// B packed, where a launch would read it; addresses do not matter.
     pub(in crate::library) fn wanted(&self, args: &Args<'_>) -> Option<Wanted> {
         let (shared, problem, result) = self.shared(args)?;
-        let (bytes, columns) = by_size!(self.dtype, (self.isa, self.codegen), T, kernels => shared.form::<T>(self.isa, &kernels, &problem, &result)?, return None);
+        let (bytes, columns) = by_size!(self.dtype, (self.isa, self.codegen), T, kernels => shared.form::<T>((self.isa, self.codegen), &kernels, &problem, &result)?, return None);
         // The same bytes are packed otherwise as signed and as unsigned ones.
         let form = match self.dtype {
             MatDType::Bytes(signs) => 1 + u64::from(signs.a) + 2 * u64::from(signs.b),

@@ -61,7 +61,7 @@ fn isas() -> impl Iterator<Item = Isa> {
 }
 
 /// An element type with its reference arithmetic: `Exact` is f64, or i64 with wrapping.
-trait Case: Uniform + VectorProduct<Out: PartialEq + std::fmt::Debug> {
+trait Case: Uniform + ThinProduct<Out: PartialEq + std::fmt::Debug> {
     fn random(rng: &mut Rng) -> Self;
     fn check(got: Self::Out, a: &[Self], b: &[Self]);
 }
@@ -183,7 +183,7 @@ fn one_case<T: Case>(rng: &mut Rng, p: Problem) {
         // SAFETY: `layout` gives strides that stay inside the vectors; `isas` lists instruction sets that exist.
         unsafe {
             typed::<T>(
-                isa,
+                (isa, true),
                 [kernels; 2],
                 &p,
                 read(&a, la, false, std::ptr::null()),

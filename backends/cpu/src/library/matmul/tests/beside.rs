@@ -2,14 +2,14 @@
 
 use super::{Rng, Threads, isas, matrix, matrix_mut};
 use crate::library::gemm::{self, Kernels, Uniform};
-use crate::library::matmul::{After, Before, MatDType, Problem, VectorProduct, adds, typed};
+use crate::library::matmul::{After, Before, MatDType, Problem, ThinProduct, adds, typed};
 use std::ops::Add;
 
 /// Sums with what lies beside them have the bits of a product and a sum after it: tiles that are whole and that are not, any number
 /// of threads, with B packed before and not, and batches.
 fn sums<T>(dtype: MatDType, of: impl Fn(&mut Rng) -> T)
 where
-    T: VectorProduct + Uniform + gemm::Element<Acc = T, Out = T> + Copy + PartialEq + Add<Output = T>,
+    T: ThinProduct + Uniform + gemm::Element<Acc = T, Out = T> + Copy + PartialEq + Add<Output = T>,
 {
     let mut rng = Rng(11);
     let shapes = [
@@ -58,7 +58,7 @@ where
                 // SAFETY: the operands have the extents, and the instruction set exists.
                 unsafe {
                     typed::<T>(
-                        isa,
+                        (isa, true),
                         [kernels; 2],
                         &problem,
                         of_a,

@@ -91,7 +91,7 @@ fn one_case(rng: &mut Rng, p: Problem) {
                 // SAFETY: `layout` gives strides that stay inside the vectors; the machine has these instructions.
                 unsafe {
                     typed::<Byte>(
-                        isa,
+                        (isa, true),
                         both,
                         &p,
                         operand(&a, la, la.2, std::ptr::null()),

@@ -85,7 +85,7 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
                 let before = Before::of::<T>();
                 for before in [STRIPES, Before { blocks: 0, ..before }, before] {
                     typed::<T>(
-                        isa,
+                        (isa, true),
                         [kernels; 2],
                         &p,
                         a_ref,

@@ -124,7 +124,7 @@ fn one_case(rng: &mut Rng, p: Problem, kind: usize) {
             // SAFETY: `layout` gives strides that stay inside the vectors; the machine has these instructions.
             unsafe {
                 typed::<T>(
-                    isa,
+                    (isa, true),
                     [kernels; 2],
                     &p,
                     left,
@@ -196,7 +196,7 @@ fn products_by_amx_are_rounded_sums() {
             // SAFETY: the vectors have the extents; the machine has these instructions.
             unsafe {
                 typed::<bf16>(
-                    isa,
+                    (isa, true),
                     kernels,
                     &p,
                     left,

@@ -4,7 +4,7 @@ use super::{Case, Rng, Threads, isas, matrix, matrix_mut};
 use crate::isa::Isa;
 use crate::library::gemm::{Byte, Kernels, Signs, Uniform};
 use crate::library::matmul::grid::Grid;
-use crate::library::matmul::{After, Before, MatDType, Parallel, Problem, VectorProduct, matmul, typed};
+use crate::library::matmul::{After, Before, MatDType, Parallel, Problem, ThinProduct, matmul, typed};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Two threads, of which one does all the work and counts the tasks.
@@ -61,7 +61,7 @@ fn products_are_shared_by_the_time_that_they_take() {
 }
 
 /// Threads pack B for the columns of their own, or all of it together, or each block packs it.
-fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
+fn check_packing<T: ThinProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
     isa: Isa,
     kernels: [Kernels<T>; 2],
     element: &mut dyn FnMut() -> T,
@@ -87,7 +87,7 @@ fn check_packing<T: VectorProduct<Out: Copy + PartialEq + std::fmt::Debug>>(
         // SAFETY: the vectors have the extents, and the machine has the instruction set.
         unsafe {
             typed::<T>(
-                isa,
+                (isa, true),
                 kernels,
                 &p,
                 a,

@@ -1,0 +1,415 @@
+//! Products of a few rows: `c[i, j] = sum over l of a[i, l] B[l, j]`. They are bound by the reading of B, so B is read where it lies, in
+//! long runs. What is no whole vector at its ends is packed, and so are elements that no kernel reads.
+
+mod code;
+mod kernels;
+#[cfg(test)]
+mod tests;
+
+use super::gemm::{Byte, Element, Operands, PackFn, Panel, Scratch, Uniform, Wide};
+use crate::isa::Isa;
+use code::Elements;
+use half::{bf16, f16};
+use kernels::{Columns, Kernels, MOST_COLUMNS, ROWS, Rows, Sums};
+use std::ops::Range;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
+
+/// Most rows of such a product.
+const FEW: usize = 8;
+/// Elements of B from which it costs more to pack than it saves, where there are several rows.
+const LARGE: usize = 1 << 16;
+/// Terms from which the lanes of a sum are few, where there are several rows.
+const LONG: usize = 128;
+/// Bytes of a matrix from which most of it is read from memory rather than from a cache.
+const FAR: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
+/// Columns whose sums stay in L1 while rows of B go by.
+const CHUNK: usize = 2048;
+/// Elements of A that stay in L1 while columns go by.
+const NEAR: usize = 4096;
+/// Most terms of columns that are packed.
+const TERMS: usize = 2048;
+/// Columns whose results are rounded at once, as many as make whole groups.
+const RESULTS: usize = 48;
+
+/// A product of few rows, if there are kernels for it.
+pub(crate) struct ThinKernel<T: Element> {
+    /// The kernels for B as it lies, if there are some.
+    direct: Option<Kernels<T::Acc>>,
+    /// Those for sums, and what makes them of elements.
+    packed: Kernels<T::Acc>,
+    pack: PackFn<T>,
+    /// [`Sums::totals`].
+    totals: unsafe fn(*const T::Acc, *mut T::Acc, usize),
+    by_rows: bool,
+    /// Whether B is read from memory.
+    far: bool,
+}
+
+/// Types that may have kernels of their own for products of few rows.
+pub(crate) trait ThinProduct: Element {
+    /// The kernel for a product of `m` rows, `n` columns and `k` terms, if it has few rows. Whether there is one depends on these and on
+    /// strides alone, because the order of sums follows from it.
+    fn thin(way: (Isa, bool), x: &Operands<Self>, extents: [usize; 3]) -> Option<ThinKernel<Self>>;
+}
+
+/// Whether a product of `m` rows, `n` columns and `k` terms, or else the transposed one, may have few rows: `Some(false)` or `Some(true)`.
+pub(crate) fn few([m, n, k]: [usize; 3]) -> Option<bool> {
+    let (rows, columns) = (m.min(n), m.max(n));
+    let large = k >= LONG && k.saturating_mul(columns) >= LARGE;
+    (k > 0 && rows <= FEW && (rows == 1 || large)).then_some(n < m)
+}
+
+impl<T: Uniform<Acc: Sums>> ThinKernel<T> {
+    fn new(
+        (isa, codegen): (Isa, bool),
+        elements: Option<Elements>,
+        x: &Operands<T>,
+        [m, n, k]: [usize; 3],
+    ) -> Option<ThinKernel<T>> {
+        let by_rows = match (x.b_col, x.b_row) {
+            (1, _) => true,
+            (_, 1) => false,
+            _ => return None,
+        };
+        // Packing turns columns into rows, is kept for constants, and lets bf16 be summed by pairs.
+        let most = match elements {
+            Some(Elements::F16 | Elements::F32 | Elements::F64) if by_rows => FEW,
+            Some(Elements::F16) => FEW / 2,
+            _ => FEW / 4,
+        };
+        if m > most || few([m, n, k]) != Some(false) {
+            return None;
+        }
+        let packed = T::Acc::kernels(isa, codegen);
+        let direct = match T::DIRECT {
+            true => Some(packed),
+            false => elements
+                .filter(|_| codegen)
+                .and_then(|elements| code::kernels(isa, elements)),
+        };
+        Some(ThinKernel {
+            direct,
+            packed,
+            pack: T::packing(isa, codegen),
+            totals: T::Acc::totals,
+            by_rows,
+            far: k.saturating_mul(n).saturating_mul(size_of::<T>()) >= FAR,
+        })
+    }
+}
+
+/// Elements of the lanes of a sum.
+const fn lanes<S>() -> usize {
+    128 / size_of::<S>()
+}
+
+/// The rows of A as they are read: the first element, and the bytes from row to row.
+type Read<S> = (*const S, isize);
+
+impl<T: Element> ThinKernel<T> {
+    /// Computes columns of C, of `m` rows and `k` terms.
+    ///
+    /// # Safety
+    /// The operands reach them, no one else writes them, and the kernels' instruction set exists.
+    pub(crate) unsafe fn run(&self, x: &Operands<T>, [m, k]: [usize; 2], cols: Range<usize>) {
+        let step = lanes::<T::Acc>();
+        let in_place = T::DIRECT && x.a_col == 1;
+        let (block, sums, packed) = match self.by_rows {
+            true => (ROWS, m * CHUNK, ROWS * CHUNK),
+            false => (step, m * (RESULTS + MOST_COLUMNS * step), MOST_COLUMNS * TERMS),
+        };
+        let (whole, last) = (k - k % block, m * block);
+        let copied = if in_place { 0 } else { m * k };
+        let scratch = Scratch::take((sums + packed + step + last + copied) * size_of::<T::Acc>());
+        let sums_at: *mut T::Acc = scratch.start().cast();
+        // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
+        unsafe {
+            let packed_at = sums_at.add(sums);
+            let rest = packed_at.add(packed + step);
+            let a: Read<T::Acc> = match in_place {
+                true => (x.a.cast(), x.a_row * size_of::<T>() as isize),
+                false => widened(x, [m, k], rest.add(last)),
+            };
+            for i in 0..m {
+                let row = a.0.byte_offset(i as isize * a.1);
+                for l in 0..block {
+                    let value = if whole + l < k {
+                        *row.add(whole + l)
+                    } else {
+                        T::ZERO
+                    };
+                    rest.add(i * block + l).write(value);
+                }
+            }
+            let place = Place {
+                x,
+                m,
+                k,
+                whole,
+                a,
+                rest: (rest, (block * size_of::<T::Acc>()) as isize),
+                sums: sums_at,
+                packed: packed_at,
+            };
+            if self.by_rows {
+                self.by_rows(&place, cols);
+            } else {
+                self.by_columns(&place, cols);
+            }
+        }
+    }
+
+    /// Rows of B are contiguous: adds multiples of them to runs of sums.
+    unsafe fn by_rows(&self, p: &Place<'_, T>, cols: Range<usize>) {
+        let lanes = lanes::<T::Acc>();
+        for start in cols.clone().step_by(CHUNK) {
+            let width = CHUNK.min(cols.end - start);
+            let direct = self.direct.as_ref().filter(|_| p.whole > 0);
+            let inner = if direct.is_some() {
+                width - width % lanes
+            } else {
+                0
+            };
+            // SAFETY: as the caller's; there are `CHUNK` sums of each row, and memory for as many columns of a block of rows.
+            unsafe {
+                for i in 0..p.m {
+                    for j in 0..width.next_multiple_of(lanes) {
+                        p.sums.add(i * CHUNK + j).write(T::ZERO);
+                    }
+                }
+                let b = p.x.b.add(start);
+                if let Some(kernels) = direct.filter(|_| inner > 0) {
+                    let b = (b.cast(), p.x.b_row * size_of::<T>() as isize);
+                    p.add(kernels, p.a, b, p.whole / ROWS, 0..inner, self.far);
+                }
+                for l in (0..p.k).step_by(ROWS) {
+                    let (a, from) = match l < p.whole {
+                        true => ((p.a.0.add(l), p.a.1), inner),
+                        false => (p.rest, 0),
+                    };
+                    if from == width {
+                        continue;
+                    }
+                    let (count, pitch) = (ROWS.min(p.k - l), (width - from).next_multiple_of(lanes));
+                    (self.pack)(&Panel {
+                        dst: p.packed,
+                        pitch,
+                        src: b.offset(l as isize * p.x.b_row).add(from),
+                        width: width - from,
+                        w_step: 1,
+                        k_step: p.x.b_row,
+                        kc: count,
+                    });
+                    for i in count * pitch..ROWS * pitch {
+                        p.packed.add(i).write(T::ZERO);
+                    }
+                    let b = (
+                        p.packed.cast_const().cast(),
+                        (pitch * size_of::<T::Acc>()) as isize,
+                    );
+                    p.add(&self.packed, a, b, 1, from..from + pitch, false);
+                }
+                write(p.x, p.m, start, (p.sums, CHUNK), width);
+            }
+        }
+    }
+
+    /// Columns of B are contiguous: dot products.
+    unsafe fn by_columns(&self, p: &Place<'_, T>, cols: Range<usize>) {
+        let (step, size) = (lanes::<T::Acc>(), size_of::<T::Acc>());
+        let terms = match p.m == 1 && self.direct.is_some() {
+            true => p.whole.max(1),
+            false => TERMS.min(NEAR / p.m.next_power_of_two()),
+        };
+        // SAFETY: as the caller's; there are `RESULTS` sums of each row and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
+        unsafe {
+            let under_way = p.sums.add(p.m * RESULTS);
+            for start in cols.clone().step_by(RESULTS) {
+                let end = cols.end.min(start + RESULTS);
+                for first in (start..end).step_by(self.packed.group) {
+                    let columns = self.packed.group.min(end - first);
+                    let b = p.x.b.offset(first as isize * p.x.b_col);
+                    for i in 0..p.m * MOST_COLUMNS * step {
+                        under_way.add(i).write(T::ZERO);
+                    }
+                    let pack = |l: usize, terms: usize, pitch: usize| {
+                        (self.pack)(&Panel {
+                            dst: p.packed,
+                            pitch,
+                            src: b.add(l),
+                            width: terms,
+                            w_step: 1,
+                            k_step: p.x.b_col,
+                            kc: columns,
+                        });
+                        (p.packed.cast_const().cast(), (pitch * size) as isize)
+                    };
+                    for l in (0..p.whole).step_by(terms) {
+                        let count = terms.min(p.whole - l);
+                        let a = (p.a.0.add(l), p.a.1);
+                        let (kernels, b, asks) = match &self.direct {
+                            Some(direct) => {
+                                let col = p.x.b_col * size_of::<T>() as isize;
+                                (direct, (b.add(l).cast(), col), self.far)
+                            }
+                            None => (&self.packed, pack(l, count, count), false),
+                        };
+                        p.dots(kernels, a, b, count / step, columns, asks);
+                    }
+                    if p.whole < p.k {
+                        let b = pack(p.whole, p.k - p.whole, step);
+                        p.dots(&self.packed, p.rest, b, 1, columns, false);
+                    }
+                    for i in 0..p.m {
+                        let to = p.sums.add(i * RESULTS + first - start);
+                        (self.totals)(under_way.add(i * MOST_COLUMNS * step), to, columns);
+                    }
+                }
+                write(p.x, p.m, start, (p.sums, RESULTS), end - start);
+            }
+        }
+    }
+}
+
+/// A product under way.
+struct Place<'a, T: Element> {
+    x: &'a Operands<T>,
+    m: usize,
+    k: usize,
+    /// Terms in whole blocks, which are read from `a`; those behind them are in `rest`, with zeros up to a block.
+    whole: usize,
+    a: Read<T::Acc>,
+    rest: Read<T::Acc>,
+    /// Sums of the rows of A, one row after the other, and the lanes of those under way.
+    sums: *mut T::Acc,
+    /// Memory for elements of B.
+    packed: *mut T::Acc,
+}
+
+impl<T: Element> Place<'_, T> {
+    /// Adds blocks of rows of B to the sums of some columns.
+    unsafe fn add(
+        &self,
+        kernels: &Kernels<T::Acc>,
+        (a, a_row): Read<T::Acc>,
+        (b, b_row): (*const u8, isize),
+        blocks: usize,
+        columns: Range<usize>,
+        asks: bool,
+    ) {
+        let kernel = kernels.rows[usize::from(self.m > 1)][usize::from(asks)];
+        // SAFETY: the caller has the rows, the columns and their sums.
+        unsafe {
+            kernel(&mut Rows {
+                sums: self.sums.add(columns.start),
+                pitch: CHUNK * size_of::<T::Acc>(),
+                rows: self.m,
+                a,
+                a_row,
+                b,
+                b_row,
+                blocks,
+                width: columns.len(),
+            });
+        }
+    }
+
+    /// Adds dot products with `columns` columns of B to the lanes of their sums.
+    unsafe fn dots(
+        &self,
+        kernels: &Kernels<T::Acc>,
+        (a, a_row): Read<T::Acc>,
+        (b, b_col): (*const u8, isize),
+        steps: usize,
+        columns: usize,
+        asks: bool,
+    ) {
+        let mut row = 0;
+        while row < self.m {
+            let shape = kernels.shape(self.m - row);
+            let (at_once, whole) = match asks && shape.rows == 1 && row == 0 {
+                true => kernels.far,
+                false => (shape.columns, shape.whole[usize::from(asks && row == 0)]),
+            };
+            let mut column = 0;
+            while column < columns {
+                let (taken, kernel) = match column + at_once <= columns {
+                    true => (at_once, whole),
+                    false => (1, shape.single),
+                };
+                let sum = self.m * RESULTS + (row * MOST_COLUMNS + column) * lanes::<T::Acc>();
+                // SAFETY: the caller has the terms of these rows and columns, and lanes for their sums.
+                unsafe {
+                    kernel(&Columns {
+                        a: a.byte_offset(row as isize * a_row),
+                        a_row,
+                        b: b.offset(column as isize * b_col),
+                        b_col,
+                        steps,
+                        lanes: self.sums.add(sum),
+                    });
+                }
+                column += taken;
+            }
+            row += shape.rows;
+        }
+    }
+}
+
+/// The rows of A as contiguous accumulators in `to`.
+unsafe fn widened<T: Element>(x: &Operands<T>, [m, k]: [usize; 2], to: *mut T::Acc) -> Read<T::Acc> {
+    for i in 0..m {
+        let row = x.a.wrapping_offset(i as isize * x.a_row);
+        for l in 0..k {
+            // SAFETY: A has these elements, and so has `to`.
+            unsafe {
+                to.add(i * k + l)
+                    .write((*row.offset(l as isize * x.a_col)).widen())
+            }
+        }
+    }
+    (to, (k * size_of::<T::Acc>()) as isize)
+}
+
+/// Rounds `m` runs of sums into C from column `start` on.
+unsafe fn write<T: Element>(
+    x: &Operands<T>,
+    m: usize,
+    start: usize,
+    (sums, pitch): (*const T::Acc, usize),
+    width: usize,
+) {
+    for (i, j) in (0..m).flat_map(|i| (0..width).map(move |j| (i, j))) {
+        let at = (i as isize * x.c_row).wrapping_add((start + j) as isize * x.c_col);
+        // SAFETY: the caller has these columns, and their sums.
+        unsafe { *x.c.wrapping_offset(at) = T::narrow(*sums.add(i * pitch + j)) }
+    }
+}
+
+macro_rules! products {
+    ($($t:ty: $elements:expr;)*) => {$(
+        impl ThinProduct for $t {
+            fn thin(way: (Isa, bool), x: &Operands<Self>, extents: [usize; 3]) -> Option<ThinKernel<Self>> {
+                ThinKernel::new(way, $elements, x, extents)
+            }
+        }
+    )*};
+    ($($t:ty),*) => {$(
+        impl ThinProduct for $t {
+            fn thin(_: (Isa, bool), _: &Operands<Self>, _: [usize; 3]) -> Option<ThinKernel<Self>> {
+                None
+            }
+        }
+    )*};
+}
+products! {
+    f32: Some(Elements::F32);
+    f64: Some(Elements::F64);
+    f16: Some(Elements::F16);
+    bf16: Some(Elements::Bf16);
+    Wide<f16>: Some(Elements::F16);
+    Wide<bf16>: Some(Elements::Bf16);
+    F8E4M3: None;
+    F8E5M2: None;
+}
+products!(Byte, i32, i64);

@@ -1,0 +1,385 @@
+//! The kernels as machine code, written once for a process and kind.
+
+use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn, Shape};
+use crate::codegen::assembler::{
+    Assembler, Code, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+};
+use crate::codegen::opcodes::{FMA231, FROM_F16, LOAD, LOAD_WORDS, STORE};
+use crate::isa::Isa;
+use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
+use std::mem::{offset_of, transmute};
+use std::sync::OnceLock;
+
+/// The elements of B; those of A and the sums are f64 for f64 and f32 for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    F32,
+    F64,
+    F16,
+    Bf16,
+}
+
+impl Elements {
+    fn size(self) -> i32 {
+        match self {
+            Elements::F64 => 8,
+            Elements::F32 => 4,
+            Elements::F16 | Elements::Bf16 => 2,
+        }
+    }
+
+    fn sum(self) -> Sum {
+        match self {
+            Elements::F64 => Sum::F64,
+            _ => Sum::F32,
+        }
+    }
+
+    /// Whether they are lanes as they lie in memory.
+    fn is_direct(self) -> bool {
+        matches!(self, Elements::F32 | Elements::F64)
+    }
+}
+
+/// Bytes of the lanes of a sum.
+const LANES: i32 = 128;
+/// Bytes from what is added to what is asked for, in a column.
+const AHEAD: i32 = 2048;
+const LINE: i32 = 64;
+/// Rows of A that are taken together, and columns of B by AVX2 and AVX-512.
+const SHAPES: [(i32, [i32; 2]); 3] = [(1, [3, 4]), (2, [3, 4]), (4, [3, 2])];
+const SHIFT: Code = Code(Map::M0F, Prefix::P66, 0x72);
+const LEFT: u8 = 6;
+
+const fn at(base: u8, offset: i32) -> Rm {
+    Rm::Base { base, offset }
+}
+
+/// `[base + times * step + offset]` for 0 to 7 times, where `thrice` is three times `step`, and `fourth` is `base` four steps on.
+fn row([base, fourth]: [u8; 2], [step, thrice]: [u8; 2], times: i32, offset: i32) -> Rm {
+    let base = if times < 4 { base } else { fourth };
+    let (index, shift) = match times % 4 {
+        0 => return at(base, offset),
+        1 => (step, 0),
+        2 => (step, 1),
+        _ => (thrice, 0),
+    };
+    Rm::Index {
+        base,
+        index,
+        shift,
+        offset,
+    }
+}
+
+fn times(base: u8, index: u8, shift: u8) -> Rm {
+    Rm::Index {
+        base,
+        index,
+        shift,
+        offset: 0,
+    }
+}
+
+struct Writer<'a> {
+    asm: &'a mut Assembler,
+    elements: Elements,
+}
+
+impl Writer<'_> {
+    /// Bytes of B for a vector of sums.
+    fn narrow(&self, bytes: i32) -> i32 {
+        (bytes >> self.elements.sum().shift()) * self.elements.size()
+    }
+
+    /// `to` = a vector of B.
+    fn value(&mut self, to: u8, from: Rm) {
+        let code = match self.elements {
+            Elements::F32 | Elements::F64 => LOAD,
+            Elements::F16 => FROM_F16,
+            Elements::Bf16 => LOAD_WORDS,
+        };
+        self.asm.lanes(code, to, 0, from, false, 0);
+        if self.elements == Elements::Bf16 {
+            let extra = Extra {
+                imm: Some(16),
+                ..Extra::default()
+            };
+            self.asm.vector(SHIFT, LEFT, to, Rm::Reg(to), extra);
+        }
+    }
+
+    fn multiply_add(&mut self, sum: u8, factor: u8, value: Rm) {
+        let long = self.elements == Elements::F64;
+        self.asm.lanes(FMA231, sum, factor, value, long, 0);
+    }
+
+    /// Moves two vectors.
+    fn two(&mut self, code: Code, registers: [u8; 2], base: u8) {
+        for (register, offset) in registers.into_iter().zip([0, self.asm.width()]) {
+            self.asm.lanes(code, register, 0, at(base, offset), false, 0);
+        }
+    }
+
+    fn repeat(&mut self, to: u8, from: Rm) {
+        let (code, long) = self.elements.sum().broadcast(self.asm.wide);
+        self.asm.lanes(code, to, 0, from, long, 0);
+    }
+
+    /// Adds dot products of `rows` rows of A and `columns` columns of B to the lanes of their sums. As many vectors of a step are taken at
+    /// a time as have registers for their sums.
+    fn columns(&mut self, rows: i32, columns: i32, asks: bool) -> usize {
+        const A: u8 = RAX;
+        const A_ROW: [u8; 2] = [RCX, RDX];
+        const B: [u8; 2] = [RSI, 8];
+        const B_COL: [u8; 2] = [9, 10];
+        const COUNT: u8 = 11;
+        macro_rules! arg {
+            ($field:ident) => {
+                at(RDI, offset_of!(Columns<f32>, $field) as i32)
+            };
+        }
+        self.asm.align(64);
+        let entry = self.asm.code.len();
+        let (width, registers) = (self.asm.width(), if self.asm.wide { 32 } else { 16 });
+        let parts = LANES / width;
+        let others = if rows == 1 { 2 } else { columns + 1 };
+        let fits = |parts: &i32| rows * columns * parts + others <= registers;
+        let together = [parts, 2, 1].into_iter().find(fits).unwrap_or(1);
+        let sum = |i: i32, j: i32, part: i32| ((i * columns + j) * together + part % together) as u8;
+        let value = |j: i32| (rows * columns * together + j) as u8;
+        let factor = (registers - 1) as u8;
+        for (step, from) in [(A_ROW, arg!(a_row)), (B_COL, arg!(b_col))] {
+            self.asm.plain(0x8b, step[0], from);
+            self.asm.address_of(step[1], times(step[0], step[0], 1));
+        }
+        for first in (0..parts).step_by(together as usize) {
+            let parts = first..first + together;
+            self.asm.plain(0x8b, A, arg!(a));
+            self.asm.plain(0x8b, B[0], arg!(b));
+            self.asm.address_of(B[1], times(B[0], B_COL[0], 2));
+            let each_sum = |this: &mut Self, code: Code| {
+                this.asm.plain(0x8b, COUNT, arg!(lanes));
+                for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                    for part in parts.clone() {
+                        let place = (i * MOST_COLUMNS as i32 + j) * LANES + part * width;
+                        this.asm
+                            .lanes(code, sum(i, j, part), 0, at(COUNT, place), false, 0);
+                    }
+                }
+            };
+            each_sum(self, LOAD);
+            self.asm.plain(0x8b, COUNT, arg!(steps));
+            let mut step = Label::default();
+            self.asm.align(32);
+            self.asm.place(&mut step);
+            for part in parts.clone() {
+                let (from, of_a) = (self.narrow(part * width), part * width);
+                if rows == 1 {
+                    self.asm.lanes(LOAD, factor, 0, at(A, of_a), false, 0);
+                }
+                for j in 0..columns {
+                    if asks && from % LINE == 0 {
+                        self.asm.prefetch_second(row(B, B_COL, j, from + AHEAD));
+                    }
+                    let from = row(B, B_COL, j, from);
+                    match rows {
+                        1 if self.elements.is_direct() => self.multiply_add(sum(0, j, part), factor, from),
+                        1 => {
+                            self.value(value(0), from);
+                            self.multiply_add(sum(0, j, part), factor, Rm::Reg(value(0)));
+                        }
+                        _ => self.value(value(j), from),
+                    }
+                }
+                for i in (0..rows).filter(|_| rows > 1) {
+                    self.asm
+                        .lanes(LOAD, factor, 0, row([A; 2], A_ROW, i, of_a), false, 0);
+                    for j in 0..columns {
+                        self.multiply_add(sum(i, j, part), factor, Rm::Reg(value(j)));
+                    }
+                }
+            }
+            self.asm.add(A, LANES);
+            let bytes = self.narrow(LANES);
+            B.into_iter().for_each(|b| self.asm.add(b, bytes));
+            self.asm.small(5, Rm::Reg(COUNT), 1);
+            self.asm.jump_if(UNEQUAL, &mut step);
+            each_sum(self, STORE);
+        }
+        self.asm.vzeroupper();
+        self.asm.ret();
+        entry
+    }
+
+    /// Adds [`ROWS`] rows of B at a time, times the elements of one row of A, or of `several`, to runs of sums.
+    fn rows(&mut self, several: bool, asks: bool) -> usize {
+        const SUMS: u8 = RAX;
+        const A: u8 = RCX;
+        const COUNT: u8 = RDX;
+        const ROW: u8 = RSI;
+        const B: [u8; 2] = [8, 9];
+        const B_ROW: [u8; 2] = [10, 11];
+        const NEXT: [u8; 2] = [RBX, RBP];
+        const TO: u8 = 12;
+        const BLOCKS: u8 = 13;
+        const FIRST: u8 = 14;
+        const SAVED: [u8; 5] = [RBX, RBP, 12, 13, 14];
+        macro_rules! arg {
+            ($field:ident) => {
+                at(RDI, offset_of!(Rows<f32>, $field) as i32)
+            };
+        }
+        self.asm.align(64);
+        let entry = self.asm.code.len();
+        let (width, count) = (self.asm.width(), ROWS as i32);
+        let lane = 1 << self.elements.sum().shift();
+        // AVX2 has half the rows of B in registers at a time.
+        let together = if self.asm.wide { count } else { count / 2 };
+        let (repeated, [sum, next]) = (2, [0, 1]);
+        let value = |i: i32, vector: i32| 3 + (i % together * 2 + vector) as u8;
+        let factor = |i: i32| 3 + (i % together) as u8;
+        SAVED.iter().for_each(|&r| self.asm.push(r));
+        self.asm.plain(0x8b, B_ROW[0], arg!(b_row));
+        self.asm.address_of(B_ROW[1], times(B_ROW[0], B_ROW[0], 1));
+        self.asm.plain(0x8b, BLOCKS, arg!(blocks));
+        self.asm.plain(0x8b, FIRST, arg!(b));
+        let mut block = Label::default();
+        self.asm.place(&mut block);
+        for first in (0..count).step_by(together as usize) {
+            let rows = first..first + together;
+            let mut columns = Label::default();
+            self.asm.copy(B[0], FIRST);
+            self.asm.address_of(B[1], times(B[0], B_ROW[0], 2));
+            self.asm.address_of(NEXT[0], times(B[0], B_ROW[0], 3));
+            self.asm.address_of(NEXT[1], times(B[1], B_ROW[0], 3));
+            self.asm.plain(0x8b, SUMS, arg!(sums));
+            self.asm.plain(0x8b, A, arg!(a));
+            self.asm.plain(0x8b, COUNT, arg!(width));
+            if !several {
+                for i in rows.clone() {
+                    self.repeat(factor(i), at(A, i * lane));
+                }
+            }
+            self.asm.align(32);
+            self.asm.place(&mut columns);
+            if asks {
+                let offsets = (0..self.narrow(2 * width)).step_by(LINE as usize);
+                for (i, offset) in rows
+                    .clone()
+                    .flat_map(|i| offsets.clone().map(move |offset| (i, offset)))
+                {
+                    self.asm.prefetch_second(row(NEXT, B_ROW, i, offset));
+                }
+            }
+            if several {
+                let mut each = Label::default();
+                for (i, vector) in rows.clone().flat_map(|i| [(i, 0), (i, 1)]) {
+                    let offset = self.narrow(vector * width);
+                    self.value(value(i, vector), row(B, B_ROW, i, offset));
+                }
+                self.asm.copy(TO, SUMS);
+                self.asm.plain(0x8b, A, arg!(a));
+                self.asm.plain(0x8b, ROW, arg!(rows));
+                self.asm.place(&mut each);
+                self.two(LOAD, [sum, next], TO);
+                for i in rows.clone() {
+                    self.repeat(repeated, at(A, i * lane));
+                    self.multiply_add(sum, repeated, Rm::Reg(value(i, 0)));
+                    self.multiply_add(next, repeated, Rm::Reg(value(i, 1)));
+                }
+                self.two(STORE, [sum, next], TO);
+                self.asm.plain(0x03, TO, arg!(pitch));
+                self.asm.plain(0x03, A, arg!(a_row));
+                self.asm.small(5, Rm::Reg(ROW), 1);
+                self.asm.jump_if(UNEQUAL, &mut each);
+            } else {
+                self.two(LOAD, [sum, next], SUMS);
+                for (i, vector) in rows.clone().flat_map(|i| [(i, 0), (i, 1)]) {
+                    let mut from = row(B, B_ROW, i, self.narrow(vector * width));
+                    if !self.elements.is_direct() {
+                        let read = (if self.asm.wide { 16 } else { 8 }) + (i % together) as u8;
+                        self.value(read, from);
+                        from = Rm::Reg(read);
+                    }
+                    self.multiply_add([sum, next][vector as usize], factor(i), from);
+                }
+                self.two(STORE, [sum, next], SUMS);
+            }
+            self.asm.add(SUMS, 2 * width);
+            let bytes = self.narrow(2 * width);
+            B.into_iter().chain(NEXT).for_each(|b| self.asm.add(b, bytes));
+            self.asm.sub(COUNT, 2 * width / lane);
+            self.asm.jump_if(UNEQUAL, &mut columns);
+        }
+        self.asm.address_of(FIRST, times(FIRST, B_ROW[0], 3));
+        self.asm.plain(0x8b, A, arg!(a));
+        self.asm.add(A, count * lane);
+        self.asm.plain(0x89, A, arg!(a));
+        self.asm.small(5, Rm::Reg(BLOCKS), 1);
+        self.asm.jump_if(UNEQUAL, &mut block);
+        self.asm.vzeroupper();
+        SAVED.iter().rev().for_each(|&r| self.asm.pop(r));
+        self.asm.ret();
+        entry
+    }
+}
+
+/// The kernels, by instruction set and elements.
+static KERNELS: [[OnceLock<Option<Vec<Entry>>>; 4]; 2] = [const { [const { OnceLock::new() }; 4] }; 2];
+
+/// The kernels whose sums are `S`; `None` where there is no such instruction, or the system refuses memory that may be executed.
+pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
+    debug_assert_eq!(size_of::<S>(), 1 << elements.sum().shift());
+    if !runs(isa) {
+        return None;
+    }
+    let wide = isa == Isa::Avx512;
+    let widths = SHAPES.map(|(_, columns)| columns[usize::from(wide)]);
+    let entries = KERNELS[usize::from(wide)][elements as usize].get_or_init(|| {
+        let mut asm = assembler(wide);
+        let mut writer = Writer {
+            asm: &mut asm,
+            elements,
+        };
+        let mut starts = vec![writer.columns(1, far(wide), true)];
+        for ((rows, _), columns) in SHAPES.into_iter().zip(widths) {
+            starts.push(writer.columns(rows, columns, false));
+            starts.push(writer.columns(rows, columns, true));
+            starts.push(writer.columns(rows, 1, false));
+        }
+        for (several, asks) in [(false, false), (false, true), (true, false), (true, true)] {
+            starts.push(writer.rows(several, asks));
+        }
+        keep(&asm.code, starts)
+    });
+    let entries = entries.as_ref()?;
+    let shape = |i: usize| {
+        let (rows, columns) = (SHAPES[i].0 as usize, widths[i] as usize);
+        // SAFETY: code of this type, which reads nothing of `S` but its size.
+        let [calm, asking, single] =
+            [1, 2, 3].map(|at| unsafe { transmute::<Entry, ColumnsFn<S>>(entries[3 * i + at]) });
+        Shape {
+            rows,
+            columns,
+            whole: [calm, asking],
+            single,
+        }
+    };
+    Some(Kernels {
+        group: if wide { MOST_COLUMNS } else { 6 },
+        // SAFETY: as above.
+        far: (far(wide) as usize, unsafe {
+            transmute::<Entry, ColumnsFn<S>>(entries[0])
+        }),
+        shapes: [shape(0), shape(1), shape(2)],
+        // SAFETY: as above.
+        rows: [[10, 11], [12, 13]]
+            .map(|pair| pair.map(|at| unsafe { transmute::<Entry, RowsFn<S>>(entries[at]) })),
+    })
+}
+
+/// Columns of a matrix in memory that are taken at once.
+fn far(wide: bool) -> i32 {
+    if wide { MOST_COLUMNS as i32 } else { 3 }
+}

@@ -1,0 +1,126 @@
+//! The kernels written as machine code, those that are compiled, and sums in the same order one lane at a time.
+
+use super::kernels::Sums;
+use super::{ThinProduct, few, lanes};
+use crate::isa::Isa;
+use crate::library::gemm::{Element, Operands};
+use half::{bf16, f16};
+use std::fmt::Debug;
+use thalweg_hal::f8::{F8E4M3, F8E5M2};
+
+/// A number of a few bits.
+fn number(seed: &mut u64) -> f32 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 60) as f32 - 7.5
+}
+
+/// The sum of a row and a column as the module's kernels add it up.
+fn expected<T: Element<Acc: Sums>>(
+    by_rows: bool,
+    a: &[T::Acc],
+    b: &[T::Acc],
+    fma: fn(T::Acc, T::Acc, T::Acc) -> T::Acc,
+) -> T::Acc {
+    if by_rows {
+        return (a.iter().zip(b)).fold(T::ZERO, |sum, (&a, &b)| fma(sum, a, b));
+    }
+    let mut sums = vec![T::ZERO; lanes::<T::Acc>()];
+    for (a, b) in a.chunks(sums.len()).zip(b.chunks(lanes::<T::Acc>())) {
+        for ((sum, &a), &b) in sums.iter_mut().zip(a).zip(b) {
+            *sum = fma(*sum, a, b);
+        }
+    }
+    while sums.len() > 1 {
+        let high = sums.split_off(sums.len() / 2);
+        sums.iter_mut()
+            .zip(high)
+            .for_each(|(low, high)| *low = T::add(*low, high));
+    }
+    sums[0]
+}
+
+/// Products of all numbers of rows, in both layouts, with ends that are no whole vectors.
+fn check<T>(make: impl Fn(f32) -> T, fma: fn(T::Acc, T::Acc, T::Acc) -> T::Acc)
+where
+    T: ThinProduct<Acc: Sums + PartialEq + Debug> + Debug,
+    T::Out: PartialEq + Debug,
+{
+    let mut seed = 7;
+    for (by_rows, m, n, k) in [
+        (true, 1, 67, 9),
+        (true, 1, 2100, 40),
+        (true, 2, 560, 131),
+        (true, 8, 520, 133),
+        (true, 5, 70, 1001),
+        (false, 1, 3, 5),
+        (false, 1, 70, 300),
+        (false, 2, 131, 525),
+        (false, 1, 9, 4200),
+        (false, 2, 33, 4200),
+        (false, 4, 75, 1100),
+    ] {
+        assert_eq!(few([m, n, k]), Some(false));
+        let (a_row, b_row, b_col, c_row) = match by_rows {
+            true => (k + 3, n + 5, 1, n),
+            false => (k, 1, k + 7, n + 1),
+        };
+        let mut numbers = |count: usize| (0..count).map(|_| make(number(&mut seed))).collect::<Vec<T>>();
+        let (a, b) = (numbers(m * a_row), numbers(k.max(n) * b_row.max(b_col)));
+        let row = |i: usize| (0..k).map(|l| a[i * a_row + l].widen()).collect::<Vec<_>>();
+        let column = |j: usize| {
+            (0..k)
+                .map(|l| b[l * b_row + j * b_col].widen())
+                .collect::<Vec<_>>()
+        };
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for codegen in [false, true] {
+                let mut c = vec![T::narrow(T::ZERO); m * c_row];
+                let x = Operands {
+                    a: a.as_ptr(),
+                    a_row: a_row as isize,
+                    a_col: 1,
+                    b: b.as_ptr(),
+                    b_row: b_row as isize,
+                    b_col: b_col as isize,
+                    c: c.as_mut_ptr(),
+                    c_row: c_row as isize,
+                    c_col: 1,
+                    beside: None,
+                };
+                let Some(thin) = T::thin((isa, codegen), &x, [m, n, k]) else {
+                    assert!(m > 2, "{m} rows");
+                    continue;
+                };
+                // SAFETY: the operands have these extents.
+                unsafe {
+                    thin.run(&x, [m, k], 0..n / 2);
+                    thin.run(&x, [m, k], n / 2..n);
+                }
+                for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let wanted = T::narrow(expected::<T>(by_rows, &row(i), &column(j), fma));
+                    assert_eq!(
+                        c[i * c_row + j],
+                        wanted,
+                        "{isa:?} {codegen} {m} {n} {k} {by_rows} at {i} {j}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_run_in_one_order() {
+    let wide = |sum: f32, a: f32, b: f32| a.mul_add(b, sum);
+    check(|x| x / 3.0, wide);
+    check(
+        |x| f64::from(x) / 3.0,
+        |sum: f64, a: f64, b: f64| a.mul_add(b, sum),
+    );
+    check(|x| bf16::from_f32(x / 3.0), wide);
+    check(|x| f16::from_f32(x / 3.0), wide);
+    check(F8E4M3::from_f32, wide);
+    check(F8E5M2::from_f32, wide);
+}
