@@ -16,6 +16,8 @@ use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 /// Most rows of such a product.
 const FEW: usize = 8;
+/// Most rows where packing is worth more: it turns columns into rows, is kept for constants, and lets bf16 be summed by pairs.
+const FEWER: usize = 2;
 /// Elements of B from which it costs more to pack than it saves, where there are several rows.
 const LARGE: usize = 1 << 16;
 /// Terms from which the lanes of a sum are few, where there are several rows.
@@ -71,11 +73,10 @@ impl<T: Uniform<Acc: Sums>> ThinKernel<T> {
             (_, 1) => false,
             _ => return None,
         };
-        // Packing turns columns into rows, is kept for constants, and lets bf16 be summed by pairs.
         let most = match elements {
-            Some(Elements::F16 | Elements::F32 | Elements::F64) if by_rows => FEW,
-            Some(Elements::F16) => FEW / 2,
-            _ => FEW / 4,
+            Some(Elements::F16) => FEW,
+            Some(Elements::F32 | Elements::F64) if by_rows => FEW,
+            _ => FEWER,
         };
         if m > most || few([m, n, k]) != Some(false) {
             return None;

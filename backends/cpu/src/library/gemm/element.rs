@@ -119,6 +119,17 @@ pub(crate) trait Element: Stored {
     const SUMS: bool;
     /// Exact conversion.
     fn widen(self) -> Self::Acc;
+    /// Converts a row of contiguous elements, in a function that enables AVX2 and F16C.
+    ///
+    /// # Safety
+    /// There are `count` of them, and room for as many sums.
+    #[inline(always)]
+    unsafe fn widen_row(to: *mut Self::Acc, from: *const Self, count: usize) {
+        for i in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(i).write((*from.add(i)).widen()) }
+        }
+    }
     /// Rounding (or wrapping) conversion.
     fn narrow(acc: Self::Acc) -> Self::Out;
     /// Sum, wrapping for integers.
@@ -221,8 +232,20 @@ macro_rules! float {
 float!(f32, F32, F32_AVX512, F32_AVX2, F32_PLAIN);
 float!(f64, F64, F64_AVX512, F64_AVX2, F64_PLAIN);
 
+/// [`Element::widen_row`] of f16 by the instruction for it.
+macro_rules! f16_row {
+    () => {
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        unsafe fn widen_row(to: *mut f32, from: *const Self, count: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { super::pack::widen_f16(to, from.cast(), count) }
+        }
+    };
+}
+
 macro_rules! half_float {
-    ($t:ty, |$x:ident| $widen:expr, $narrow_row:expr $(, $products:item)?) => {
+    ($t:ty $(= $row:ident)?, |$x:ident| $widen:expr, $narrow_row:expr $(, $products:item)?) => {
         impl Stored for $t {
             type Acc = f32;
             const ZERO: f32 = 0.0;
@@ -248,6 +271,7 @@ macro_rules! half_float {
             fn narrow_row(dst: &mut [Self], src: &[f32]) {
                 $narrow_row(dst, src);
             }
+            $($row!();)?
         }
         impl Uniform for $t {
             kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
@@ -256,8 +280,11 @@ macro_rules! half_float {
     };
 }
 // The conversion of the crate asks the processor for its instructions each time.
-half_float!(f16, |x| f16_to_f32(x.to_bits()), |dst: &mut [f16], src| dst
-    .convert_from_f32_slice(src));
+half_float!(
+    f16 = f16_row,
+    |x| f16_to_f32(x.to_bits()),
+    |dst: &mut [f16], src| dst.convert_from_f32_slice(src)
+);
 half_float!(
     bf16,
     |x| x.to_f32(),
@@ -288,7 +315,7 @@ fn narrow_bf16(dst: &mut [bf16], src: &[f32]) {
 pub(crate) struct Wide<T>(pub(crate) T);
 
 macro_rules! summed_float {
-    ($($t:ty, |$x:ident| $widen:expr $(, $products:item)?;)*) => {$(
+    ($($t:ty $(= $row:ident)?, |$x:ident| $widen:expr $(, $products:item)?;)*) => {$(
         impl Stored for $t {
             type Acc = f32;
             const ZERO: f32 = 0.0;
@@ -310,6 +337,7 @@ macro_rules! summed_float {
             fn add(a: f32, b: f32) -> f32 {
                 a + b
             }
+            $($row!();)?
         }
         impl Uniform for $t {
             kernels!(F32, F32_AVX512, pack_avx512, F32_AVX2, F32_PLAIN);
@@ -320,7 +348,7 @@ macro_rules! summed_float {
 summed_float! {
     F8E4M3, |x| x.to_f32();
     F8E5M2, |x| x.to_f32();
-    Wide<f16>, |x| f16_to_f32(x.0.to_bits());
+    Wide<f16> = f16_row, |x| f16_to_f32(x.0.to_bits());
     Wide<bf16>, |x| x.0.to_f32(), fn products(isa: Isa, codegen: bool) -> Kernels<Self> { halves::kernels(isa, isa.sums_halves_fast(), codegen) };
 }
 

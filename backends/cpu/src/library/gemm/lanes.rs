@@ -68,6 +68,9 @@ unsafe fn lanes_from<T: Element, const FLIP: u8>(p: &Panel<T>, first: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Words, words};
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::Element;
     use super::super::pack::{Panel, transpose_f32};
@@ -83,8 +86,96 @@ mod x86 {
                 1 if p.w_step == 1 && p.kc >= per::<T>() => {
                     by_rows::<T, FLIP>(p, |l, w| rows_of_bytes::<T, FLIP>(p, l, w))
                 }
+                size if p.k_step == 1 => {
+                    let done = p.kc / (8 * per::<T>()) * 8;
+                    words(&Words {
+                        dst: p.dst.cast(),
+                        pitch: p.pitch,
+                        src: p.src.cast(),
+                        step: p.w_step * size as isize,
+                        width: p.width,
+                        count: done,
+                        flip: i32::from_ne_bytes([FLIP; 4]),
+                    });
+                    let rest = Panel {
+                        dst: p.dst.add(done * p.pitch),
+                        src: p.src.add(done * per::<T>()),
+                        kc: p.kc - done * per::<T>(),
+                        ..*p
+                    };
+                    lanes_from::<T, FLIP>(&rest, 0);
+                }
                 _ => lanes_from::<T, FLIP>(p, 0),
             }
+        }
+    }
+
+    /// Words that lie side by side in each of some rows, which become columns.
+    pub(in crate::library::gemm) struct Words {
+        pub(in crate::library::gemm) dst: *mut u32,
+        pub(in crate::library::gemm) pitch: usize,
+        pub(in crate::library::gemm) src: *const u8,
+        /// Bytes from row to row.
+        pub(in crate::library::gemm) step: isize,
+        /// Rows; the others up to the pitch are zeros.
+        pub(in crate::library::gemm) width: usize,
+        /// Words of a row, a multiple of 8.
+        pub(in crate::library::gemm) count: usize,
+        /// What each word is combined with by exclusive or.
+        pub(in crate::library::gemm) flip: i32,
+    }
+
+    /// Packs words with AVX2. A store may run over the end of its row: the next row, or the next panel, comes after it.
+    #[inline(always)]
+    pub(in crate::library::gemm) unsafe fn words(p: &Words) {
+        // SAFETY: the rows have the words, and the panel room for them.
+        unsafe {
+            let flip = _mm256_set1_epi32(p.flip);
+            for l in (0..p.count).step_by(8) {
+                // From right to left: what runs over a row's end is the start of rows that are stored after it.
+                for w in (0..p.pitch).step_by(8).rev() {
+                    let mut r = [_mm256_setzero_ps(); 8];
+                    let mut row = p.src.wrapping_offset(w as isize * p.step).wrapping_add(4 * l);
+                    for (i, x) in r.iter_mut().enumerate() {
+                        if w + i < p.width {
+                            _mm_prefetch::<_MM_HINT_T0>(row.cast::<i8>().wrapping_add(AHEAD));
+                            let loaded = _mm256_loadu_si256(row.cast());
+                            *x = _mm256_castsi256_ps(_mm256_xor_si256(loaded, flip));
+                            row = row.wrapping_offset(p.step);
+                        }
+                    }
+                    transpose_avx2(&mut r);
+                    for (i, x) in r.into_iter().enumerate() {
+                        _mm256_storeu_ps(p.dst.add((l + i) * p.pitch + w).cast(), x);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Transposes a square of 8 lanes of 32 bits.
+    #[inline(always)]
+    unsafe fn transpose_avx2(r: &mut [__m256; 8]) {
+        // SAFETY: register operations of an instruction set that the caller has on.
+        unsafe {
+            let mut t = *r;
+            for i in 0..4 {
+                t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+                t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+            }
+            // r[4 i + j]: columns j and 4 + j of rows 4 i .. 4 i + 4.
+            for i in 0..2 {
+                for h in 0..2 {
+                    let (x, y) = (t[4 * i + h], t[4 * i + 2 + h]);
+                    r[4 * i + 2 * h] = _mm256_shuffle_ps::<0x44>(x, y);
+                    r[4 * i + 2 * h + 1] = _mm256_shuffle_ps::<0xee>(x, y);
+                }
+            }
+            for j in 0..4 {
+                t[j] = _mm256_permute2f128_ps::<0x20>(r[j], r[4 + j]);
+                t[4 + j] = _mm256_permute2f128_ps::<0x31>(r[j], r[4 + j]);
+            }
+            *r = t;
         }
     }
 

@@ -75,16 +75,85 @@ pub(crate) unsafe fn pack_plain<T: Element>(p: &Panel<T>) {
 mod x86 {
     use super::super::Element;
     use super::super::element::Wide;
+    use super::super::lanes::{Words, words};
     use super::{Panel, pack_loops};
     use half::{bf16, f16};
     use std::arch::x86_64::*;
     use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
+    /// Widens f16 with F16C.
+    #[inline(always)]
+    pub(in crate::library::gemm) unsafe fn widen_f16(to: *mut f32, from: *const f16, count: usize) {
+        let whole = count / 8 * 8;
+        // SAFETY: there are `count` elements; the caller has the instruction set on.
+        unsafe {
+            for i in (0..whole).step_by(8) {
+                _mm256_storeu_ps(to.add(i), _mm256_cvtph_ps(_mm_loadu_si128(from.add(i).cast())));
+            }
+            for i in whole..count {
+                to.add(i).write((*from.add(i)).widen());
+            }
+        }
+    }
+
+    /// Terms that are widened before they are transposed, and most columns.
+    const WIDENED: [usize; 2] = [64, 32];
+
     /// Packing with AVX2.
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     pub(crate) unsafe fn pack_avx2<T: Element>(p: &Panel<T>) {
+        let widens = !T::DIRECT && size_of::<T::Acc>() == 4;
         // SAFETY: same contract.
-        unsafe { pack_loops(p) }
+        unsafe {
+            if widens && p.w_step == 1 {
+                for l in 0..p.kc {
+                    let (dst, src) = (p.dst.add(l * p.pitch), p.src.offset(l as isize * p.k_step));
+                    T::widen_row(dst, src, p.width);
+                    for w in p.width..p.pitch {
+                        dst.add(w).write(T::ZERO);
+                    }
+                }
+            } else if widens && p.k_step == 1 && p.pitch <= WIDENED[1] {
+                for l in (0..p.kc).step_by(WIDENED[0]) {
+                    widen_columns(&Panel {
+                        dst: p.dst.add(l * p.pitch),
+                        src: p.src.add(l),
+                        kc: WIDENED[0].min(p.kc - l),
+                        ..*p
+                    });
+                }
+            } else {
+                pack_loops(p);
+            }
+        }
+    }
+
+    /// Packs columns of a few terms.
+    #[inline(always)]
+    unsafe fn widen_columns<T: Element>(p: &Panel<T>) {
+        const { assert!(WIDENED[0].is_multiple_of(8)) };
+        let mut wide = [[T::ZERO; WIDENED[0]]; WIDENED[1]];
+        let done = p.kc / 8 * 8;
+        // SAFETY: the panel's contract; no column has more terms, and no more columns are read than there is room for.
+        unsafe {
+            for (w, wide) in wide[..p.width].iter_mut().enumerate() {
+                T::widen_row(wide.as_mut_ptr(), p.src.offset(w as isize * p.w_step), p.kc);
+            }
+            words(&Words {
+                dst: p.dst.cast(),
+                pitch: p.pitch,
+                src: wide.as_ptr().cast(),
+                step: size_of_val(&wide[0]) as isize,
+                width: p.width,
+                count: done,
+                flip: 0,
+            });
+            for l in done..p.kc {
+                for (w, wide) in wide[..p.pitch].iter().enumerate() {
+                    p.dst.add(l * p.pitch + w).write(wide[l]);
+                }
+            }
+        }
     }
 
     /// Elements that AVX-512 loads as a register of the accumulator type. The instruction set must be on.

@@ -59,7 +59,7 @@ where
         (false, 2, 131, 525),
         (false, 1, 9, 4200),
         (false, 2, 33, 4200),
-        (false, 4, 75, 1100),
+        (false, 7, 75, 1100),
     ] {
         assert_eq!(few([m, n, k]), Some(false));
         let (a_row, b_row, b_col, c_row) = match by_rows {
