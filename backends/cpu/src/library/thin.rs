@@ -218,7 +218,7 @@ impl<T: Element> ThinKernel<T> {
     /// Columns of B are contiguous: dot products.
     unsafe fn by_columns(&self, p: &Place<'_, T>, cols: Range<usize>) {
         let (step, size) = (lanes::<T::Acc>(), size_of::<T::Acc>());
-        let terms = match p.m == 1 && self.direct.is_some() {
+        let terms = match p.m <= 2 && self.direct.is_some() {
             true => p.whole.max(1),
             false => TERMS.min(NEAR / p.m.next_power_of_two()),
         };
@@ -248,18 +248,18 @@ impl<T: Element> ThinKernel<T> {
                     for l in (0..p.whole).step_by(terms) {
                         let count = terms.min(p.whole - l);
                         let a = (p.a.0.add(l), p.a.1);
-                        let (kernels, b, asks) = match &self.direct {
+                        let (kernels, b) = match &self.direct {
                             Some(direct) => {
                                 let col = p.x.b_col * size_of::<T>() as isize;
-                                (direct, (b.add(l).cast(), col), self.far)
+                                (direct, (b.add(l).cast(), col))
                             }
-                            None => (&self.packed, pack(l, count, count), false),
+                            None => (&self.packed, pack(l, count, count)),
                         };
-                        p.dots(kernels, a, b, count / step, columns, asks);
+                        p.dots(kernels, a, b, count / step, columns);
                     }
                     if p.whole < p.k {
                         let b = pack(p.whole, p.k - p.whole, step);
-                        p.dots(&self.packed, p.rest, b, 1, columns, false);
+                        p.dots(&self.packed, p.rest, b, 1, columns);
                     }
                     for i in 0..p.m {
                         let to = p.sums.add(i * RESULTS + first - start);
@@ -323,19 +323,14 @@ impl<T: Element> Place<'_, T> {
         (b, b_col): (*const u8, isize),
         steps: usize,
         columns: usize,
-        asks: bool,
     ) {
         let mut row = 0;
         while row < self.m {
             let shape = kernels.shape(self.m - row);
-            let (at_once, whole) = match asks && shape.rows == 1 && row == 0 {
-                true => kernels.far,
-                false => (shape.columns, shape.whole[usize::from(asks && row == 0)]),
-            };
             let mut column = 0;
             while column < columns {
-                let (taken, kernel) = match column + at_once <= columns {
-                    true => (at_once, whole),
+                let (taken, kernel) = match column + shape.columns <= columns {
+                    true => (shape.columns, shape.whole),
                     false => (1, shape.single),
                 };
                 let sum = self.m * RESULTS + (row * MOST_COLUMNS + column) * lanes::<T::Acc>();

@@ -43,10 +43,9 @@ impl Elements {
 
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
-/// Bytes from what is added to what is asked for, in a column.
-const AHEAD: i32 = 2048;
 const LINE: i32 = 64;
-/// Rows of A that are taken together, and columns of B by AVX2 and AVX-512.
+/// Rows of A that are taken together, and columns of B by AVX2 and AVX-512. One row goes along one column of halves at a time: more of
+/// them are slower from memory.
 const SHAPES: [(i32, [i32; 2]); 3] = [(1, [3, 4]), (2, [3, 4]), (4, [3, 2])];
 const SHIFT: Code = Code(Map::M0F, Prefix::P66, 0x72);
 const LEFT: u8 = 6;
@@ -128,7 +127,7 @@ impl Writer<'_> {
 
     /// Adds dot products of `rows` rows of A and `columns` columns of B to the lanes of their sums. As many vectors of a step are taken at
     /// a time as have registers for their sums.
-    fn columns(&mut self, rows: i32, columns: i32, asks: bool) -> usize {
+    fn columns(&mut self, rows: i32, columns: i32) -> usize {
         const A: u8 = RAX;
         const A_ROW: [u8; 2] = [RCX, RDX];
         const B: [u8; 2] = [RSI, 8];
@@ -179,9 +178,6 @@ impl Writer<'_> {
                     self.asm.lanes(LOAD, factor, 0, at(A, of_a), false, 0);
                 }
                 for j in 0..columns {
-                    if asks && from % LINE == 0 {
-                        self.asm.prefetch_second(row(B, B_COL, j, from + AHEAD));
-                    }
                     let from = row(B, B_COL, j, from);
                     match rows {
                         1 if self.elements.is_direct() => self.multiply_add(sum(0, j, part), factor, from),
@@ -335,20 +331,22 @@ pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
         return None;
     }
     let wide = isa == Isa::Avx512;
-    let widths = SHAPES.map(|(_, columns)| columns[usize::from(wide)]);
+    let mut widths = SHAPES.map(|(_, columns)| columns[usize::from(wide)]);
+    if !elements.is_direct() {
+        widths[0] = 1;
+    }
     let entries = KERNELS[usize::from(wide)][elements as usize].get_or_init(|| {
         let mut asm = assembler(wide);
         let mut writer = Writer {
             asm: &mut asm,
             elements,
         };
-        let mut starts = vec![writer.columns(1, far(wide), true)];
+        let mut starts = Vec::new();
         for ((rows, _), columns) in SHAPES.into_iter().zip(widths) {
-            starts.push(writer.columns(rows, columns, false));
-            starts.push(writer.columns(rows, columns, true));
-            starts.push(writer.columns(rows, 1, false));
+            starts.push(writer.columns(rows, columns));
+            starts.push(writer.columns(rows, 1));
         }
-        for (several, asks) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (several, asks) in [(false, false), (false, !wide), (true, false), (true, true)] {
             starts.push(writer.rows(several, asks));
         }
         keep(&asm.code, starts)
@@ -357,29 +355,20 @@ pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
     let shape = |i: usize| {
         let (rows, columns) = (SHAPES[i].0 as usize, widths[i] as usize);
         // SAFETY: code of this type, which reads nothing of `S` but its size.
-        let [calm, asking, single] =
-            [1, 2, 3].map(|at| unsafe { transmute::<Entry, ColumnsFn<S>>(entries[3 * i + at]) });
+        let [whole, single] =
+            [0, 1].map(|at| unsafe { transmute::<Entry, ColumnsFn<S>>(entries[2 * i + at]) });
         Shape {
             rows,
             columns,
-            whole: [calm, asking],
+            whole,
             single,
         }
     };
+    // SAFETY: as above.
+    let rows = [6, 7, 8, 9].map(|at| unsafe { transmute::<Entry, RowsFn<S>>(entries[at]) });
     Some(Kernels {
         group: if wide { MOST_COLUMNS } else { 6 },
-        // SAFETY: as above.
-        far: (far(wide) as usize, unsafe {
-            transmute::<Entry, ColumnsFn<S>>(entries[0])
-        }),
-        shapes: [shape(0), shape(1), shape(2)],
-        // SAFETY: as above.
-        rows: [[10, 11], [12, 13]]
-            .map(|pair| pair.map(|at| unsafe { transmute::<Entry, RowsFn<S>>(entries[at]) })),
+        shapes: [0, 1, 2].map(shape),
+        rows: [[rows[0], rows[1]], [rows[2], rows[3]]],
     })
-}
-
-/// Columns of a matrix in memory that are taken at once.
-fn far(wide: bool) -> i32 {
-    if wide { MOST_COLUMNS as i32 } else { 3 }
 }

@@ -56,9 +56,7 @@ pub(crate) struct Kernels<S> {
     pub(super) group: usize,
     /// By rows of A, from few to many.
     pub(super) shapes: [Shape<S>; 3],
-    /// That for one row and columns in memory.
-    pub(super) far: (usize, ColumnsFn<S>),
-    /// For one row of A and for any number; that with `true` asks for the next rows of B.
+    /// For one row of A, and for any number; the second of each may ask for the next rows of B.
     pub(super) rows: [[RowsFn<S>; 2]; 2],
 }
 
@@ -68,8 +66,7 @@ pub(super) struct Shape<S> {
     pub(super) rows: usize,
     /// Columns that are taken at once.
     pub(super) columns: usize,
-    /// The second asks for what comes later in a column.
-    pub(super) whole: [ColumnsFn<S>; 2],
+    pub(super) whole: ColumnsFn<S>,
     /// For one column.
     pub(super) single: ColumnsFn<S>,
 }
@@ -148,8 +145,8 @@ macro_rules! kernels {
                 // SAFETY: same contract.
                 unsafe { rows::<$v>(t) }
             }
-            let shape = Shape { rows: 1, columns: 4, whole: [whole; 2], single };
-            Kernels { group: MOST_COLUMNS, shapes: [shape; 3], far: (4, whole), rows: [[any; 2]; 2] }
+            let shape = Shape { rows: 1, columns: 4, whole, single };
+            Kernels { group: MOST_COLUMNS, shapes: [shape; 3],  rows: [[any; 2]; 2], }
         }
     )*};
 }
