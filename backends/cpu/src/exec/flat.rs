@@ -125,19 +125,18 @@ impl Single {
 pub(super) fn run(program: &Program, args: &Args<'_>, parallel: &dyn Parallel) {
     let total: u64 = args.extents.iter().product();
     let mut habits = Habits::default();
-    for &(out, size) in &program.flat_outputs {
+    for &(out, _) in &program.flat_outputs {
         let ptr = args.args[out].ptr;
         habits.in_place |= program
             .flat_inputs
             .iter()
             .any(|&(p, _)| args.args[p as usize].ptr == ptr);
-        habits.stream |= total * size >= STREAM;
     }
-    let inputs = program.flat_inputs.iter().map(|&(_, size)| size as u64);
-    let outputs = program.flat_outputs.iter().map(|&(_, size)| size);
+    let inputs: u64 = program.flat_inputs.iter().map(|&(_, size)| size as u64).sum();
+    let outputs: u64 = program.flat_outputs.iter().map(|&(_, size)| size).sum();
     // What has few or narrow inputs leaves the last cache to its output.
-    let moved = total * inputs.chain(outputs).sum::<u64>();
-    habits.stream &= !habits.in_place && moved >= 2 * STREAM;
+    let moved = total * (inputs + outputs);
+    habits.stream = !habits.in_place && total * outputs >= STREAM && moved >= 2 * STREAM;
     habits.fetch = total * program.widest_input >= FETCH;
     // Machine code does all parts at once.
     let parts = if program.generated.is_some() {
