@@ -16,7 +16,7 @@ use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
 /// Most rows of such a product.
 const FEW: usize = 8;
-/// Most rows where packing is worth more: it turns columns into rows, is kept for constants, and lets bf16 be summed by pairs.
+/// Most rows where packing is worth more: it turns columns into rows, and is kept for constants.
 const FEWER: usize = 2;
 /// Elements of B from which it costs more to pack than it saves, where there are several rows.
 const LARGE: usize = 1 << 16;
@@ -75,7 +75,7 @@ impl<T: Uniform<Acc: Sums>> ThinKernel<T> {
         };
         let most = match elements {
             Some(Elements::F16) => FEW,
-            Some(Elements::F32 | Elements::F64) if by_rows => FEW,
+            Some(_) if by_rows => FEW,
             _ => FEWER,
         };
         if m > most || few([m, n, k]) != Some(false) {
