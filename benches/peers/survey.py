@@ -250,9 +250,50 @@ def cases():
         "index_select": (x, lambda x: x.index_select(0, classes) * x),
         "cdist": (x[:, :64], lambda x: torch.cdist(x, x)),
     }
+    for name, dtype in {"": torch.float32, "bf16_": torch.bfloat16, "f16_": torch.float16}.items():
+        large = r(2048, 2048).to(dtype)
+        for rows in (1, 2, 8):
+            yield f"{name}rows_{rows}", lambda x=large[:rows], w=large: x @ w
+            yield f"{name}rows_{rows}_linear", lambda x=large[:rows], w=large: F.linear(x, w)
+    for name, dtype in {"decoder": torch.float32, "bf16_decoder": torch.bfloat16}.items():
+        step = decoder(dtype)
+        yield name, step
+        yield f"{name}_jit", torch.compile(step)
     for name, (at, op) in gradients.items():
         at = at.clone().contiguous().requires_grad_()
         yield f"grad_{name}", lambda at=at, op=op: torch.autograd.grad(op(at).sum(), at)
+
+
+def decoder(dtype):
+    """A token of the network of `benches/src/decoder.rs`; what is kept is written in place."""
+    import torch
+    import torch.nn.functional as F
+
+    width, head, inner, words, positions = 512, 64, 1376, 32000, 1024
+    new = lambda *shape: ((torch.rand(shape) - 0.5) * 0.05).to(dtype)
+    shapes = [(width,), (width,), (width, width), (128, width), (128, width), (width, width)]
+    shapes += [(inner, width), (inner, width), (width, inner)]
+    layers = [([new(*shape) for shape in shapes], new(1, 2, positions, head), new(1, 2, positions, head)) for _ in range(8)]
+    table, norm, scores = new(words, width), new(width), new(words, width)
+    cos, sin = new(positions, head), new(positions, head)
+    word, at, places = torch.tensor([7]), torch.tensor([900]), torch.arange(positions)
+
+    @torch.inference_mode()
+    def step():
+        x, c, s, seen = F.embedding(word, table), cos[at], sin[at], (places <= at).view(1, 1, 1, -1)
+        turned = lambda x: x * c + torch.cat([-x[..., head // 2 :], x[..., : head // 2]], -1) * s
+        for (first, second, query, key, value, output, gate, up, down), keys, values in layers:
+            y = F.rms_norm(x, (width,), first, 1e-5)
+            keys.index_copy_(2, at, turned(F.linear(y, key).view(1, 2, 1, head)))
+            values.index_copy_(2, at, F.linear(y, value).view(1, 2, 1, head))
+            q = turned(F.linear(y, query).view(1, 8, 1, head))
+            heads = F.scaled_dot_product_attention(q, keys, values, seen, enable_gqa=True)
+            x = x + F.linear(heads.view(1, width), output)
+            y = F.rms_norm(x, (width,), second, 1e-5)
+            x = x + F.linear(F.silu(F.linear(y, gate)) * F.linear(y, up), down)
+        return F.linear(F.rms_norm(x, (width,), norm, 1e-5), scores)
+
+    return step
 
 
 def peer(wanted):

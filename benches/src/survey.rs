@@ -1,6 +1,8 @@
 //! Times of ops in eager mode, a line each: `benches/peers/survey.py` prints them beside PyTorch's. What the pages of `cargo xtask perf`
 //! do not measure is here, so that no op is slow unseen.
 
+mod decoder;
+
 use std::io::Write;
 use std::time::Instant;
 use thalweg::ops::{
@@ -476,5 +478,6 @@ fn main() -> Result<()> {
     survey.products()?;
     survey.named()?;
     survey.networks()?;
+    survey.thin()?;
     survey.gradients()
 }
