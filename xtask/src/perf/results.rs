@@ -111,7 +111,7 @@ impl Results {
     fn of(&self, case: &str, threads: u64) -> Vec<&Row> {
         let of = |row: &&Row| row.case == case && row.threads == threads;
         let mut rows: Vec<&Row> = self.rows.iter().filter(of).collect();
-        rows.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        rows.sort_by(|a, b| a.ms.total_cmp(&b.ms).then_with(|| a.who.cmp(&b.who)));
         rows
     }
 
