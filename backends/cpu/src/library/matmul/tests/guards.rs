@@ -2,7 +2,7 @@
 
 use super::{Case, Rng, STRIPES, Threads, isas};
 use crate::library::matmul::{After, Before, MatMut, MatRef, Problem, typed};
-use half::bf16;
+use half::{bf16, f16};
 use std::ptr::null_mut;
 
 /// Memory whose first or last byte is beside a page that may not be touched.
@@ -85,7 +85,7 @@ fn check<T: Case>(p: Problem, rng: &mut Rng) {
                 let before = Before::of::<T>();
                 for before in [STRIPES, Before { blocks: 0, ..before }, before] {
                     typed::<T>(
-                        (isa, true),
+                        (isa, codegen),
                         [kernels; 2],
                         &p,
                         a_ref,
@@ -122,5 +122,17 @@ fn nothing_beside_the_operands_is_touched() {
         check::<f64>(p, &mut rng);
         check::<i32>(p, &mut rng);
         check::<bf16>(p, &mut rng);
+    }
+}
+
+#[test]
+fn nor_beside_those_of_few_rows() {
+    let mut rng = Rng(5);
+    for (m, n, k) in [(1, 70, 45), (2, 515, 133), (8, 515, 133), (515, 3, 133)] {
+        let p = Problem { batch: 1, m, n, k };
+        check::<f32>(p, &mut rng);
+        check::<f64>(p, &mut rng);
+        check::<bf16>(p, &mut rng);
+        check::<f16>(p, &mut rng);
     }
 }
