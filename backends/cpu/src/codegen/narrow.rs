@@ -1,9 +1,9 @@
 //! Elements of one and two bytes that are read and written beside f32.
 
-use super::assembler::{AT_MOST, Code, Extra, Label, Map, Prefix, RCX, RDI, RSI, Rm};
+use super::assembler::{AT_MOST, Extra, Label, RCX, RDI, RSI, Rm};
 use super::opcodes::{
-    BROADCAST_WORD, EXTRACT_WORD, FROM_F16, INSERT_WORD, LOAD_BYTES, LOAD_SIGNED_BYTES, LOAD_WORDS, STORE,
-    STORE_BYTES, STORE_WORDS, STREAM, XOR,
+    BROADCAST_WORD, EXTRACT_WORD, FROM_F16, INSERT_WORD, LEFT, LOAD_BYTES, LOAD_SIGNED_BYTES, LOAD_WORDS,
+    SHIFT, STORE, STORE_BYTES, STORE_WORDS, STREAM, XOR,
 };
 use super::registers::{Registers, TAIL_MASK};
 use super::ssa::Id;
@@ -46,10 +46,6 @@ pub(super) struct Narrow {
     pub(super) param: u32,
     pub(super) kind: Kind,
 }
-
-/// A shift of lanes by as many bits as a word has; the field of the result says which way.
-const SHIFT: Code = Code(Map::M0F, Prefix::P66, 0x72);
-const LEFT: u8 = 6;
 
 impl Registers<'_> {
     /// Puts the place of the elements at hand into `rsi`, which holds nothing while they are walked.

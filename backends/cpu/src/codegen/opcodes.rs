@@ -29,6 +29,9 @@ pub(crate) const PERMUTE_QUARTERS: Code = Code(M0F3A, Prefix::P66, 0x00);
 pub(crate) const STORE_WORDS: Code = Code(M0F, Prefix::F2, 0x7f);
 pub(crate) const INSERT_WORD: Code = Code(M0F, Prefix::P66, 0xc4);
 pub(crate) const EXTRACT_WORD: Code = Code(M0F3A, Prefix::P66, 0x15);
+/// Of lanes of 32 bits by a constant; the field of the result says which way.
+pub(crate) const SHIFT: Code = Code(M0F, Prefix::P66, 0x72);
+pub(crate) const LEFT: u8 = 6;
 pub(crate) const FROM_F16: Code = Code(M0F38, Prefix::P66, 0x13);
 pub(crate) const TO_F16: Code = Code(M0F3A, Prefix::P66, 0x1d);
 pub(crate) const MASKED_LOAD: Code = Code(M0F38, Prefix::P66, 0x2c);
@@ -127,9 +130,7 @@ pub(super) fn unary_code(op: Unary) -> (Code, Option<u8>) {
         Unary::Float => (Code(M0F, Prefix::None, 0x5b), None),
         Unary::Whole => (Code(M0F, Prefix::F3, 0x5b), None),
         Unary::Round(mode) => (Code(M0F3A, Prefix::P66, 0x08), Some(mode)),
-        Unary::ShiftLeft(by) | Unary::ShiftRight(by) | Unary::ShiftRightZeros(by) => {
-            (Code(M0F, Prefix::P66, 0x72), Some(by))
-        }
+        Unary::ShiftLeft(by) | Unary::ShiftRight(by) | Unary::ShiftRightZeros(by) => (SHIFT, Some(by)),
         Unary::FromF16 => (FROM_F16, None),
         Unary::ToF16 => (TO_F16, Some(0)),
         Unary::LowWords => (LOW_WORDS, None),

@@ -2,9 +2,9 @@
 
 use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn, Shape};
 use crate::codegen::assembler::{
-    Assembler, Code, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+    Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
-use crate::codegen::opcodes::{FMA231, FROM_F16, LOAD, LOAD_WORDS, STORE};
+use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, LOAD_WORDS, SHIFT, STORE};
 use crate::isa::Isa;
 use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
 use std::mem::{offset_of, transmute};
@@ -47,8 +47,6 @@ const LINE: i32 = 64;
 /// Rows of A that are taken together, and columns of B by AVX2 and AVX-512. One row goes along one column of halves at a time: more of
 /// them are slower from memory.
 const SHAPES: [(i32, [i32; 2]); 3] = [(1, [3, 4]), (2, [3, 4]), (4, [3, 2])];
-const SHIFT: Code = Code(Map::M0F, Prefix::P66, 0x72);
-const LEFT: u8 = 6;
 
 const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
