@@ -6,7 +6,7 @@ mod kernels;
 #[cfg(test)]
 mod tests;
 
-use super::gemm::{Byte, Element, Operands, PackFn, Panel, Scratch, Uniform, Wide};
+use super::gemm::{Byte, Element, KC, Operands, PackFn, Panel, Scratch, Uniform, Wide, piece};
 use crate::isa::Isa;
 use code::Elements;
 use half::{bf16, f16};
@@ -14,20 +14,16 @@ use kernels::{Columns, Kernels, MOST_COLUMNS, ROWS, Rows, Sums};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
-/// Most rows of such a product.
+/// Most rows, where sums run in the order of many: where rows of B are contiguous, and elements are not summed by pairs. Others have one.
 const FEW: usize = 8;
-/// Most rows where packing is worth more: it turns columns into rows, and is kept for constants.
-const FEWER: usize = 2;
 /// Elements of B from which it costs more to pack than it saves, where there are several rows.
 const LARGE: usize = 1 << 16;
-/// Terms from which the lanes of a sum are few, where there are several rows.
+/// Terms from which that is so.
 const LONG: usize = 128;
 /// Bytes of a matrix from which most of it is read from memory rather than from a cache.
 const FAR: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
 /// Columns whose sums stay in L1 while rows of B go by.
 const CHUNK: usize = 2048;
-/// Elements of A that stay in L1 while columns go by.
-const NEAR: usize = 4096;
 /// Most terms of columns that are packed.
 const TERMS: usize = 2048;
 /// Columns whose results are rounded at once, as many as make whole groups.
@@ -74,9 +70,8 @@ impl<T: Uniform<Acc: Sums>> ThinKernel<T> {
             _ => return None,
         };
         let most = match elements {
-            Some(Elements::F16) => FEW,
-            Some(_) if by_rows => FEW,
-            _ => FEWER,
+            Some(Elements::F16 | Elements::F32 | Elements::F64) if by_rows => FEW,
+            _ => 1,
         };
         if m > most || few([m, n, k]) != Some(false) {
             return None;
@@ -116,39 +111,26 @@ impl<T: Element> ThinKernel<T> {
         let step = lanes::<T::Acc>();
         let in_place = T::DIRECT && x.a_col == 1;
         let (block, sums, packed) = match self.by_rows {
-            true => (ROWS, m * CHUNK, ROWS * CHUNK),
-            false => (step, m * (RESULTS + MOST_COLUMNS * step), MOST_COLUMNS * TERMS),
+            true => (ROWS, 2 * m * CHUNK, ROWS * CHUNK),
+            false => (step, RESULTS + MOST_COLUMNS * step, MOST_COLUMNS * TERMS),
         };
-        let (whole, last) = (k - k % block, m * block);
-        let copied = if in_place { 0 } else { m * k };
-        let scratch = Scratch::take((sums + packed + step + last + copied) * size_of::<T::Acc>());
+        let (rest, copied) = (m * block, if in_place { 0 } else { m * k });
+        let scratch = Scratch::take((sums + packed + step + rest + copied) * size_of::<T::Acc>());
         let sums_at: *mut T::Acc = scratch.start().cast();
         // SAFETY: the scratch memory has the length asked for, the operands' extents are the caller's contract.
         unsafe {
             let packed_at = sums_at.add(sums);
-            let rest = packed_at.add(packed + step);
+            let rest_at = packed_at.add(packed + step);
             let a: Read<T::Acc> = match in_place {
                 true => (x.a.cast(), x.a_row * size_of::<T>() as isize),
-                false => widened(x, [m, k], rest.add(last)),
+                false => widened(x, [m, k], rest_at.add(rest)),
             };
-            for i in 0..m {
-                let row = a.0.byte_offset(i as isize * a.1);
-                for l in 0..block {
-                    let value = if whole + l < k {
-                        *row.add(whole + l)
-                    } else {
-                        T::ZERO
-                    };
-                    rest.add(i * block + l).write(value);
-                }
-            }
             let place = Place {
                 x,
                 m,
                 k,
-                whole,
                 a,
-                rest: (rest, (block * size_of::<T::Acc>()) as isize),
+                rest: rest_at,
                 sums: sums_at,
                 packed: packed_at,
             };
@@ -160,77 +142,101 @@ impl<T: Element> ThinKernel<T> {
         }
     }
 
-    /// Rows of B are contiguous: adds multiples of them to runs of sums.
+    /// Rows of B are contiguous: adds multiples of them to runs of sums. Terms are summed in the order of the kernels for many rows: the
+    /// sum of a block of them is added to that of the blocks before.
     unsafe fn by_rows(&self, p: &Place<'_, T>, cols: Range<usize>) {
-        let lanes = lanes::<T::Acc>();
+        let blocks = p.k.div_ceil(KC);
         for start in cols.clone().step_by(CHUNK) {
             let width = CHUNK.min(cols.end - start);
-            let direct = self.direct.as_ref().filter(|_| p.whole > 0);
-            let inner = if direct.is_some() {
-                width - width % lanes
-            } else {
-                0
-            };
-            // SAFETY: as the caller's; there are `CHUNK` sums of each row, and memory for as many columns of a block of rows.
+            // SAFETY: as the caller's; there are `CHUNK` sums of each row, and as many of the blocks before.
             unsafe {
-                for i in 0..p.m {
-                    for j in 0..width.next_multiple_of(lanes) {
-                        p.sums.add(i * CHUNK + j).write(T::ZERO);
+                let before = p.sums.add(p.m * CHUNK);
+                for block in 0..blocks {
+                    self.block(p, start..start + width, piece(p.k, blocks, block));
+                    for i in (0..p.m).filter(|_| blocks > 1) {
+                        for j in i * CHUNK..i * CHUNK + width {
+                            let (sum, to) = (*p.sums.add(j), before.add(j));
+                            to.write(if block == 0 { sum } else { T::add(*to, sum) });
+                        }
                     }
                 }
-                let b = p.x.b.add(start);
-                if let Some(kernels) = direct.filter(|_| inner > 0) {
-                    let b = (b.cast(), p.x.b_row * size_of::<T>() as isize);
-                    p.add(kernels, p.a, b, p.whole / ROWS, 0..inner, self.far);
-                }
-                for l in (0..p.k).step_by(ROWS) {
-                    let (a, from) = match l < p.whole {
-                        true => ((p.a.0.add(l), p.a.1), inner),
-                        false => (p.rest, 0),
-                    };
-                    if from == width {
-                        continue;
-                    }
-                    let (count, pitch) = (ROWS.min(p.k - l), (width - from).next_multiple_of(lanes));
-                    (self.pack)(&Panel {
-                        dst: p.packed,
-                        pitch,
-                        src: b.offset(l as isize * p.x.b_row).add(from),
-                        width: width - from,
-                        w_step: 1,
-                        k_step: p.x.b_row,
-                        kc: count,
-                    });
-                    for i in count * pitch..ROWS * pitch {
-                        p.packed.add(i).write(T::ZERO);
-                    }
-                    let b = (
-                        p.packed.cast_const().cast(),
-                        (pitch * size_of::<T::Acc>()) as isize,
-                    );
-                    p.add(&self.packed, a, b, 1, from..from + pitch, false);
-                }
-                write(p.x, p.m, start, (p.sums, CHUNK), width);
+                let sums = if blocks > 1 { before } else { p.sums };
+                write(p.x, p.m, start, (sums, CHUNK), width);
             }
         }
     }
 
-    /// Columns of B are contiguous: dot products.
+    /// The sums of some terms of some columns.
+    unsafe fn block(&self, p: &Place<'_, T>, cols: Range<usize>, terms: Range<usize>) {
+        let (lanes, width) = (lanes::<T::Acc>(), cols.len());
+        let whole = terms.end - terms.len() % ROWS;
+        let direct = self.direct.as_ref().filter(|_| whole > terms.start);
+        let inner = if direct.is_some() {
+            width - width % lanes
+        } else {
+            0
+        };
+        // SAFETY: as the caller's; there is memory for as many columns of a block of rows.
+        unsafe {
+            for i in 0..p.m {
+                for j in 0..width.next_multiple_of(lanes) {
+                    p.sums.add(i * CHUNK + j).write(T::ZERO);
+                }
+            }
+            let row = |l: usize| p.x.b.add(cols.start).offset(l as isize * p.x.b_row);
+            if let Some(kernels) = direct.filter(|_| inner > 0) {
+                let b = (row(terms.start).cast(), p.x.b_row * size_of::<T>() as isize);
+                let a = (p.a.0.add(terms.start), p.a.1);
+                p.add(kernels, a, b, (whole - terms.start) / ROWS, 0..inner, self.far);
+            }
+            for l in terms.clone().step_by(ROWS) {
+                let (a, from) = match l < whole {
+                    true => ((p.a.0.add(l), p.a.1), inner),
+                    false => (p.rest(whole..terms.end, ROWS), 0),
+                };
+                if from == width {
+                    continue;
+                }
+                let (count, pitch) = (ROWS.min(terms.end - l), (width - from).next_multiple_of(lanes));
+                (self.pack)(&Panel {
+                    dst: p.packed,
+                    pitch,
+                    src: row(l).add(from),
+                    width: width - from,
+                    w_step: 1,
+                    k_step: p.x.b_row,
+                    kc: count,
+                });
+                for i in count * pitch..ROWS * pitch {
+                    p.packed.add(i).write(T::ZERO);
+                }
+                let b = (
+                    p.packed.cast_const().cast(),
+                    (pitch * size_of::<T::Acc>()) as isize,
+                );
+                p.add(&self.packed, a, b, 1, from..from + pitch, false);
+            }
+        }
+    }
+
+    /// Columns of B are contiguous, and there is one row of A: dot products.
     unsafe fn by_columns(&self, p: &Place<'_, T>, cols: Range<usize>) {
         let (step, size) = (lanes::<T::Acc>(), size_of::<T::Acc>());
-        let terms = match p.m <= 2 && self.direct.is_some() {
-            true => p.whole.max(1),
-            false => TERMS.min(NEAR / p.m.next_power_of_two()),
+        let whole = p.k - p.k % step;
+        let terms = match self.direct {
+            Some(_) => whole.max(1),
+            None => TERMS,
         };
-        // SAFETY: as the caller's; there are `RESULTS` sums of each row and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
+        // SAFETY: as the caller's; there are `RESULTS` sums and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
         unsafe {
-            let under_way = p.sums.add(p.m * RESULTS);
+            let under_way = p.sums.add(RESULTS);
+            let (rest, _) = p.rest(whole..p.k, step);
             for start in cols.clone().step_by(RESULTS) {
                 let end = cols.end.min(start + RESULTS);
                 for first in (start..end).step_by(self.packed.group) {
                     let columns = self.packed.group.min(end - first);
                     let b = p.x.b.offset(first as isize * p.x.b_col);
-                    for i in 0..p.m * MOST_COLUMNS * step {
+                    for i in 0..columns * step {
                         under_way.add(i).write(T::ZERO);
                     }
                     let pack = |l: usize, terms: usize, pitch: usize| {
@@ -245,9 +251,8 @@ impl<T: Element> ThinKernel<T> {
                         });
                         (p.packed.cast_const().cast(), (pitch * size) as isize)
                     };
-                    for l in (0..p.whole).step_by(terms) {
-                        let count = terms.min(p.whole - l);
-                        let a = (p.a.0.add(l), p.a.1);
+                    for l in (0..whole).step_by(terms) {
+                        let count = terms.min(whole - l);
                         let (kernels, b) = match &self.direct {
                             Some(direct) => {
                                 let col = p.x.b_col * size_of::<T>() as isize;
@@ -255,18 +260,15 @@ impl<T: Element> ThinKernel<T> {
                             }
                             None => (&self.packed, pack(l, count, count)),
                         };
-                        p.dots(kernels, a, b, count / step, columns);
+                        dots(kernels, p.a.0.add(l), b, count / step, columns, under_way);
                     }
-                    if p.whole < p.k {
-                        let b = pack(p.whole, p.k - p.whole, step);
-                        p.dots(&self.packed, p.rest, b, 1, columns);
+                    if whole < p.k {
+                        let b = pack(whole, p.k - whole, step);
+                        dots(&self.packed, rest, b, 1, columns, under_way);
                     }
-                    for i in 0..p.m {
-                        let to = p.sums.add(i * RESULTS + first - start);
-                        (self.totals)(under_way.add(i * MOST_COLUMNS * step), to, columns);
-                    }
+                    (self.totals)(under_way, p.sums.add(first - start), columns);
                 }
-                write(p.x, p.m, start, (p.sums, RESULTS), end - start);
+                write(p.x, 1, start, (p.sums, RESULTS), end - start);
             }
         }
     }
@@ -277,17 +279,34 @@ struct Place<'a, T: Element> {
     x: &'a Operands<T>,
     m: usize,
     k: usize,
-    /// Terms in whole blocks, which are read from `a`; those behind them are in `rest`, with zeros up to a block.
-    whole: usize,
     a: Read<T::Acc>,
-    rest: Read<T::Acc>,
-    /// Sums of the rows of A, one row after the other, and the lanes of those under way.
+    /// Memory for elements of A that are no whole block.
+    rest: *mut T::Acc,
+    /// Sums, and those of blocks before or the lanes of those under way.
     sums: *mut T::Acc,
     /// Memory for elements of B.
     packed: *mut T::Acc,
 }
 
 impl<T: Element> Place<'_, T> {
+    /// Copies terms of A, fewer than `block`, with zeros up to as many.
+    unsafe fn rest(&self, terms: Range<usize>, block: usize) -> Read<T::Acc> {
+        for i in 0..self.m {
+            for l in 0..block {
+                // SAFETY: A has these terms, and `rest` room for a block of each row.
+                unsafe {
+                    let row = self.a.0.byte_offset(i as isize * self.a.1);
+                    let value = match l < terms.len() {
+                        true => *row.add(terms.start + l),
+                        false => T::ZERO,
+                    };
+                    self.rest.add(i * block + l).write(value);
+                }
+            }
+        }
+        (self.rest, (block * size_of::<T::Acc>()) as isize)
+    }
+
     /// Adds blocks of rows of B to the sums of some columns.
     unsafe fn add(
         &self,
@@ -314,41 +333,34 @@ impl<T: Element> Place<'_, T> {
             });
         }
     }
+}
 
-    /// Adds dot products with `columns` columns of B to the lanes of their sums.
-    unsafe fn dots(
-        &self,
-        kernels: &Kernels<T::Acc>,
-        (a, a_row): Read<T::Acc>,
-        (b, b_col): (*const u8, isize),
-        steps: usize,
-        columns: usize,
-    ) {
-        let mut row = 0;
-        while row < self.m {
-            let shape = kernels.shape(self.m - row);
-            let mut column = 0;
-            while column < columns {
-                let (taken, kernel) = match column + shape.columns <= columns {
-                    true => (shape.columns, shape.whole),
-                    false => (1, shape.single),
-                };
-                let sum = self.m * RESULTS + (row * MOST_COLUMNS + column) * lanes::<T::Acc>();
-                // SAFETY: the caller has the terms of these rows and columns, and lanes for their sums.
-                unsafe {
-                    kernel(&Columns {
-                        a: a.byte_offset(row as isize * a_row),
-                        a_row,
-                        b: b.offset(column as isize * b_col),
-                        b_col,
-                        steps,
-                        lanes: self.sums.add(sum),
-                    });
-                }
-                column += taken;
-            }
-            row += shape.rows;
+/// Adds dot products with `columns` columns of B to the lanes of their sums.
+unsafe fn dots<S>(
+    kernels: &Kernels<S>,
+    a: *const S,
+    (b, b_col): (*const u8, isize),
+    steps: usize,
+    columns: usize,
+    to: *mut S,
+) {
+    let mut column = 0;
+    while column < columns {
+        let (taken, kernel) = match column + kernels.columns <= columns {
+            true => (kernels.columns, kernels.whole),
+            false => (1, kernels.single),
+        };
+        // SAFETY: the caller has the terms of these columns, and lanes for their sums.
+        unsafe {
+            kernel(&Columns {
+                a,
+                b: b.offset(column as isize * b_col),
+                b_col,
+                steps,
+                lanes: to.add(column * lanes::<S>()),
+            });
         }
+        column += taken;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernels as machine code, written once for a process and kind.
 
-use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn, Shape};
+use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn};
 use crate::codegen::assembler::{
     Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
@@ -35,6 +35,15 @@ impl Elements {
         }
     }
 
+    /// Columns that are summed at once. More than one of halves are slower from memory.
+    fn columns(self, wide: bool) -> i32 {
+        match (self.is_direct(), wide) {
+            (false, _) => 1,
+            (true, false) => 3,
+            (true, true) => 4,
+        }
+    }
+
     /// Whether they are lanes as they lie in memory.
     fn is_direct(self) -> bool {
         matches!(self, Elements::F32 | Elements::F64)
@@ -44,10 +53,6 @@ impl Elements {
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
 const LINE: i32 = 64;
-/// Rows of A that are taken together, and columns of B by AVX2 and AVX-512. One row goes along one column of halves at a time: more of
-/// them are slower from memory.
-const SHAPES: [(i32, [i32; 2]); 3] = [(1, [3, 4]), (2, [3, 4]), (4, [3, 2])];
-
 const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
 }
@@ -123,11 +128,9 @@ impl Writer<'_> {
         self.asm.lanes(code, to, 0, from, long, 0);
     }
 
-    /// Adds dot products of `rows` rows of A and `columns` columns of B to the lanes of their sums. As many vectors of a step are taken at
-    /// a time as have registers for their sums.
-    fn columns(&mut self, rows: i32, columns: i32) -> usize {
+    /// Adds dot products of a row of A and `columns` columns of B to the lanes of their sums.
+    fn columns(&mut self, columns: i32) -> usize {
         const A: u8 = RAX;
-        const A_ROW: [u8; 2] = [RCX, RDX];
         const B: [u8; 2] = [RSI, 8];
         const B_COL: [u8; 2] = [9, 10];
         const COUNT: u8 = 11;
@@ -138,69 +141,44 @@ impl Writer<'_> {
         }
         self.asm.align(64);
         let entry = self.asm.code.len();
-        let (width, registers) = (self.asm.width(), if self.asm.wide { 32 } else { 16 });
-        let parts = LANES / width;
-        let others = if rows == 1 { 2 } else { columns + 1 };
-        let fits = |parts: &i32| rows * columns * parts + others <= registers;
-        let together = [parts, 2, 1].into_iter().find(fits).unwrap_or(1);
-        let sum = |i: i32, j: i32, part: i32| ((i * columns + j) * together + part % together) as u8;
-        let value = |j: i32| (rows * columns * together + j) as u8;
-        let factor = (registers - 1) as u8;
-        for (step, from) in [(A_ROW, arg!(a_row)), (B_COL, arg!(b_col))] {
-            self.asm.plain(0x8b, step[0], from);
-            self.asm.address_of(step[1], times(step[0], step[0], 1));
-        }
-        for first in (0..parts).step_by(together as usize) {
-            let parts = first..first + together;
-            self.asm.plain(0x8b, A, arg!(a));
-            self.asm.plain(0x8b, B[0], arg!(b));
-            self.asm.address_of(B[1], times(B[0], B_COL[0], 2));
-            let each_sum = |this: &mut Self, code: Code| {
-                this.asm.plain(0x8b, COUNT, arg!(lanes));
-                for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-                    for part in parts.clone() {
-                        let place = (i * MOST_COLUMNS as i32 + j) * LANES + part * width;
-                        this.asm
-                            .lanes(code, sum(i, j, part), 0, at(COUNT, place), false, 0);
-                    }
-                }
-            };
-            each_sum(self, LOAD);
-            self.asm.plain(0x8b, COUNT, arg!(steps));
-            let mut step = Label::default();
-            self.asm.align(32);
-            self.asm.place(&mut step);
-            for part in parts.clone() {
-                let (from, of_a) = (self.narrow(part * width), part * width);
-                if rows == 1 {
-                    self.asm.lanes(LOAD, factor, 0, at(A, of_a), false, 0);
-                }
-                for j in 0..columns {
-                    let from = row(B, B_COL, j, from);
-                    match rows {
-                        1 if self.elements.is_direct() => self.multiply_add(sum(0, j, part), factor, from),
-                        1 => {
-                            self.value(value(0), from);
-                            self.multiply_add(sum(0, j, part), factor, Rm::Reg(value(0)));
-                        }
-                        _ => self.value(value(j), from),
-                    }
-                }
-                for i in (0..rows).filter(|_| rows > 1) {
-                    self.asm
-                        .lanes(LOAD, factor, 0, row([A; 2], A_ROW, i, of_a), false, 0);
-                    for j in 0..columns {
-                        self.multiply_add(sum(i, j, part), factor, Rm::Reg(value(j)));
-                    }
-                }
+        let width = self.asm.width();
+        let parts = 0..LANES / width;
+        let sum = |j: i32, part: i32| (j * (LANES / width) + part) as u8;
+        let [value, factor] = [14, 15];
+        self.asm.plain(0x8b, B_COL[0], arg!(b_col));
+        self.asm.address_of(B_COL[1], times(B_COL[0], B_COL[0], 1));
+        self.asm.plain(0x8b, A, arg!(a));
+        self.asm.plain(0x8b, B[0], arg!(b));
+        self.asm.address_of(B[1], times(B[0], B_COL[0], 2));
+        let each_sum = |this: &mut Self, code: Code| {
+            this.asm.plain(0x8b, COUNT, arg!(lanes));
+            for (j, part) in (0..columns).flat_map(|j| parts.clone().map(move |part| (j, part))) {
+                let place = at(COUNT, j * LANES + part * width);
+                this.asm.lanes(code, sum(j, part), 0, place, false, 0);
             }
-            self.asm.add(A, LANES);
-            let bytes = self.narrow(LANES);
-            B.into_iter().for_each(|b| self.asm.add(b, bytes));
-            self.asm.small(5, Rm::Reg(COUNT), 1);
-            self.asm.jump_if(UNEQUAL, &mut step);
-            each_sum(self, STORE);
+        };
+        each_sum(self, LOAD);
+        self.asm.plain(0x8b, COUNT, arg!(steps));
+        let mut step = Label::default();
+        self.asm.align(32);
+        self.asm.place(&mut step);
+        for part in parts.clone() {
+            self.asm.lanes(LOAD, factor, 0, at(A, part * width), false, 0);
+            for j in 0..columns {
+                let mut from = row(B, B_COL, j, self.narrow(part * width));
+                if !self.elements.is_direct() {
+                    self.value(value, from);
+                    from = Rm::Reg(value);
+                }
+                self.multiply_add(sum(j, part), factor, from);
+            }
         }
+        self.asm.add(A, LANES);
+        let bytes = self.narrow(LANES);
+        B.into_iter().for_each(|b| self.asm.add(b, bytes));
+        self.asm.small(5, Rm::Reg(COUNT), 1);
+        self.asm.jump_if(UNEQUAL, &mut step);
+        each_sum(self, STORE);
         self.asm.vzeroupper();
         self.asm.ret();
         entry
@@ -329,44 +307,29 @@ pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
         return None;
     }
     let wide = isa == Isa::Avx512;
-    let mut widths = SHAPES.map(|(_, columns)| columns[usize::from(wide)]);
-    if !elements.is_direct() {
-        widths[0] = 1;
-    }
+    let columns = elements.columns(wide);
     let entries = KERNELS[usize::from(wide)][elements as usize].get_or_init(|| {
         let mut asm = assembler(wide);
         let mut writer = Writer {
             asm: &mut asm,
             elements,
         };
-        let mut starts = Vec::new();
-        for ((rows, _), columns) in SHAPES.into_iter().zip(widths) {
-            starts.push(writer.columns(rows, columns));
-            starts.push(writer.columns(rows, 1));
-        }
+        let mut starts = vec![writer.columns(columns), writer.columns(1)];
         for (several, asks) in [(false, false), (false, !wide), (true, false), (true, true)] {
             starts.push(writer.rows(several, asks));
         }
         keep(&asm.code, starts)
     });
     let entries = entries.as_ref()?;
-    let shape = |i: usize| {
-        let (rows, columns) = (SHAPES[i].0 as usize, widths[i] as usize);
-        // SAFETY: code of this type, which reads nothing of `S` but its size.
-        let [whole, single] =
-            [0, 1].map(|at| unsafe { transmute::<Entry, ColumnsFn<S>>(entries[2 * i + at]) });
-        Shape {
-            rows,
-            columns,
-            whole,
-            single,
-        }
-    };
+    // SAFETY: code of these types, which reads nothing of `S` but its size.
+    let [whole, single] = [0, 1].map(|at| unsafe { transmute::<Entry, ColumnsFn<S>>(entries[at]) });
     // SAFETY: as above.
-    let rows = [6, 7, 8, 9].map(|at| unsafe { transmute::<Entry, RowsFn<S>>(entries[at]) });
+    let rows = [2, 3, 4, 5].map(|at| unsafe { transmute::<Entry, RowsFn<S>>(entries[at]) });
     Some(Kernels {
         group: if wide { MOST_COLUMNS } else { 6 },
-        shapes: [0, 1, 2].map(shape),
+        columns: columns as usize,
+        whole,
+        single,
         rows: [[rows[0], rows[1]], [rows[2], rows[3]]],
     })
 }

@@ -9,17 +9,16 @@ use crate::library::gemm::{Lanes, Vector};
 /// Adds dot products to the lanes of their sums.
 pub(super) type ColumnsFn<S> = unsafe extern "C" fn(&Columns<S>);
 
-/// Some rows of A and some columns of B, as the kernel is made for.
+/// A row of A and as many columns of B as the kernel is made for.
 #[repr(C)]
 pub(super) struct Columns<S> {
     pub(super) a: *const S,
-    /// Bytes from row to row, and from column to column.
-    pub(super) a_row: isize,
     pub(super) b: *const u8,
+    /// Bytes from column to column.
     pub(super) b_col: isize,
     /// Terms in steps of the lanes of a sum; at least one.
     pub(super) steps: usize,
-    /// Of each row, those of the sums of [`MOST_COLUMNS`] columns.
+    /// Those of each sum.
     pub(super) lanes: *mut S,
 }
 
@@ -54,29 +53,13 @@ pub(super) const ROWS: usize = 8;
 pub(crate) struct Kernels<S> {
     /// Columns that are summed before the next ones, at most [`MOST_COLUMNS`].
     pub(super) group: usize,
-    /// By rows of A, from few to many.
-    pub(super) shapes: [Shape<S>; 3],
-    /// For one row of A, and for any number; the second of each may ask for the next rows of B.
-    pub(super) rows: [[RowsFn<S>; 2]; 2],
-}
-
-/// Kernels for as many rows of A.
-#[derive(Clone, Copy)]
-pub(super) struct Shape<S> {
-    pub(super) rows: usize,
     /// Columns that are taken at once.
     pub(super) columns: usize,
     pub(super) whole: ColumnsFn<S>,
     /// For one column.
     pub(super) single: ColumnsFn<S>,
-}
-
-impl<S> Kernels<S> {
-    /// That for as many of `rows` rows as there is one for.
-    pub(super) fn shape(&self, rows: usize) -> &Shape<S> {
-        let fits = |shape: &&Shape<S>| shape.rows <= rows;
-        self.shapes.iter().rev().find(fits).unwrap_or(&self.shapes[0])
-    }
+    /// For one row of A, and for any number; the second of each may ask for the next rows of B.
+    pub(super) rows: [[RowsFn<S>; 2]; 2],
 }
 
 #[inline(always)]
@@ -145,8 +128,13 @@ macro_rules! kernels {
                 // SAFETY: same contract.
                 unsafe { rows::<$v>(t) }
             }
-            let shape = Shape { rows: 1, columns: 4, whole, single };
-            Kernels { group: MOST_COLUMNS, shapes: [shape; 3],  rows: [[any; 2]; 2], }
+            Kernels {
+                group: MOST_COLUMNS,
+                columns: 4,
+                whole,
+                single,
+                rows: [[any; 2]; 2],
+            }
         }
     )*};
 }

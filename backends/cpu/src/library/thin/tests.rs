@@ -3,7 +3,7 @@
 use super::kernels::Sums;
 use super::{ThinProduct, few, lanes};
 use crate::isa::Isa;
-use crate::library::gemm::{Element, Operands};
+use crate::library::gemm::{Element, KC, Operands, piece};
 use half::{bf16, f16};
 use std::fmt::Debug;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -24,7 +24,12 @@ fn expected<T: Element<Acc: Sums>>(
     fma: fn(T::Acc, T::Acc, T::Acc) -> T::Acc,
 ) -> T::Acc {
     if by_rows {
-        return (a.iter().zip(b)).fold(T::ZERO, |sum, (&a, &b)| fma(sum, a, b));
+        let blocks = a.len().div_ceil(KC);
+        let sums = (0..blocks).map(|block| {
+            let terms = piece(a.len(), blocks, block);
+            (a[terms.clone()].iter().zip(&b[terms])).fold(T::ZERO, |sum, (&a, &b)| fma(sum, a, b))
+        });
+        return sums.reduce(T::add).unwrap_or(T::ZERO);
     }
     let mut sums = vec![T::ZERO; lanes::<T::Acc>()];
     for (a, b) in a.chunks(sums.len()).zip(b.chunks(lanes::<T::Acc>())) {
@@ -56,10 +61,9 @@ where
         (true, 5, 70, 1001),
         (false, 1, 3, 5),
         (false, 1, 70, 300),
-        (false, 2, 131, 525),
+        (false, 1, 131, 525),
         (false, 1, 9, 4200),
         (false, 2, 33, 4200),
-        (false, 7, 75, 1100),
     ] {
         assert_eq!(few([m, n, k]), Some(false));
         let (a_row, b_row, b_col, c_row) = match by_rows {
@@ -90,7 +94,7 @@ where
                     beside: None,
                 };
                 let Some(thin) = T::thin((isa, codegen), &x, [m, n, k]) else {
-                    assert!(m > 2, "{m} rows");
+                    assert!(m > 1, "{m} rows");
                     continue;
                 };
                 // SAFETY: the operands have these extents.
