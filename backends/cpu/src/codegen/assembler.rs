@@ -64,6 +64,22 @@ pub(crate) enum Rm {
 }
 
 impl Rm {
+    /// `[base + times * step + offset]` for 0 to 3 times; `steps` are the step and three of them.
+    pub(crate) fn steps(base: u8, [step, thrice]: [u8; 2], times: i32, offset: i32) -> Rm {
+        let (index, shift) = match times {
+            0 => return Rm::Base { base, offset },
+            1 => (step, 0),
+            2 => (step, 1),
+            _ => (thrice, 0),
+        };
+        Rm::Index {
+            base,
+            index,
+            shift,
+            offset,
+        }
+    }
+
     /// The register of an operand, or the base of an address: the bits that a prefix takes from it.
     fn base(self) -> u8 {
         match self {

@@ -6,7 +6,7 @@ use crate::codegen::assembler::{
 };
 use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, LOAD_WORDS, SHIFT, STORE};
 use crate::isa::Isa;
-use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
+use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs, times};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
@@ -53,34 +53,14 @@ impl Elements {
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
 const LINE: i32 = 64;
+
 const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
 }
 
-/// `[base + times * step + offset]` for 0 to 7 times, where `thrice` is three times `step`, and `fourth` is `base` four steps on.
-fn row([base, fourth]: [u8; 2], [step, thrice]: [u8; 2], times: i32, offset: i32) -> Rm {
-    let base = if times < 4 { base } else { fourth };
-    let (index, shift) = match times % 4 {
-        0 => return at(base, offset),
-        1 => (step, 0),
-        2 => (step, 1),
-        _ => (thrice, 0),
-    };
-    Rm::Index {
-        base,
-        index,
-        shift,
-        offset,
-    }
-}
-
-fn times(base: u8, index: u8, shift: u8) -> Rm {
-    Rm::Index {
-        base,
-        index,
-        shift,
-        offset: 0,
-    }
+/// [`Rm::steps`] for 0 to 7 times, where `fourth` is four steps from `base`.
+fn row([base, fourth]: [u8; 2], steps: [u8; 2], times: i32, offset: i32) -> Rm {
+    Rm::steps(if times < 4 { base } else { fourth }, steps, times % 4, offset)
 }
 
 struct Writer<'a> {

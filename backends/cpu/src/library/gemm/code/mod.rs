@@ -14,6 +14,7 @@ use crate::codegen::pages::Pages;
 use crate::isa::Isa;
 use panels::Panels;
 use std::sync::OnceLock;
+pub(in crate::library) use sums::times;
 use sums::{Form, tile};
 
 /// How products of lanes are summed.

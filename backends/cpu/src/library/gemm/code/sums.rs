@@ -38,7 +38,8 @@ macro_rules! arg {
     ($($field:tt)*) => { Rm::Base { base: RDI, offset: offset_of!(TileArgs<f32>, $($field)*) as i32 } };
 }
 
-fn times(base: u8, index: u8, shift: u8) -> Rm {
+/// `[base + (index << shift)]`.
+pub(in crate::library) fn times(base: u8, index: u8, shift: u8) -> Rm {
     Rm::Index {
         base,
         index,
@@ -367,20 +368,8 @@ impl Tile<'_> {
 
     /// `step` rows of B behind a register.
     fn row_of_b(&self, base: u8, step: i32, offset: i32) -> Rm {
-        let [once, thrice] = self.b_k;
-        let (index, shift) = match step {
-            _ if self.form == Form::Strided => return Rm::Base { base, offset },
-            0 => return Rm::Base { base, offset },
-            1 => (once, 0),
-            2 => (once, 1),
-            _ => (thrice, 0),
-        };
-        Rm::Index {
-            base,
-            index,
-            shift,
-            offset,
-        }
+        let step = if self.form == Form::Strided { 0 } else { step };
+        Rm::steps(base, self.b_k, step, offset)
     }
 
     /// An element of A.
