@@ -208,6 +208,7 @@ unsafe fn typed<T: ThinProduct>(
         Some(false) => T::thin((isa, codegen), &x.0, [p.m, p.n, p.k]),
         None => None,
     };
+    let thin = thin.filter(|thin| thin.serves(&kernels, p.m.min(p.n), !b.packed.is_null()));
     let swap = match (&thin, few) {
         (Some(_), Some(swap)) => swap,
         _ => transposes(p, &c, kernels.columns()),
@@ -250,7 +251,7 @@ unsafe fn typed<T: ThinProduct>(
     };
     // SAFETY: same contract.
     unsafe {
-        if whole.is_packed() || p.k == 0 || m <= before.blocks * kernels.most_rows(p.k) {
+        if thin.is_some() || whole.is_packed() || p.k == 0 || m <= before.blocks * kernels.most_rows(p.k) {
             product.run(whole);
         } else {
             product.run_stripes(before.most);
@@ -388,15 +389,15 @@ impl<T: ThinProduct> Product<'_, T> {
             unsafe { self.pack(&whole) };
         }
         let shared = &(&self.x, Shared(whole));
-        let (strides, thin, epilogue, swap, [matrix, col]) =
-            (self.strides, self.thin, self.epilogue, self.swap, self.first);
+        let (n, strides, thin) = (self.problem.n, self.strides, self.thin);
+        let (epilogue, swap, [matrix, col]) = (self.epilogue, self.swap, self.first);
         grid.run(self.parallel, &|batch, rows, cols| {
             let x = shared.0.0.batch(strides, batch);
             let whole = shared.1.0.filling(fills && batch == 0 && rows.start == 0);
             // SAFETY: the grid's blocks are disjoint and lie within C.
             unsafe {
                 match thin {
-                    Some(thin) => thin.run(&x, [rows.len(), k], cols.clone()),
+                    Some(thin) => thin.run(&x, [rows.len(), n, k], cols.clone()),
                     None => gemm::block(kernels, &x, whole, k, rows.clone(), cols.clone()),
                 }
             }

@@ -3,10 +3,13 @@
 
 mod code;
 mod kernels;
+mod squares;
 #[cfg(test)]
 mod tests;
 
-use super::gemm::{Byte, Element, KC, Operands, PackFn, Panel, Scratch, Uniform, Wide, piece};
+use super::gemm::{
+    self, Byte, Element, KC, NarrowFn, Operands, PackFn, Panel, Scratch, Uniform, Wide, piece,
+};
 use crate::isa::Isa;
 use code::Elements;
 use half::{bf16, f16};
@@ -14,8 +17,12 @@ use kernels::{Columns, Kernels, MOST_COLUMNS, ROWS, Rows, Sums};
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
-/// Most rows, where sums run in the order of many: where rows of B are contiguous, and elements are not summed by pairs. Others have one.
-const FEW: usize = 8;
+/// Most rows.
+const FEW: usize = 14;
+/// The same where rows of B are short, or many rows are summed by an instruction for pairs.
+const FEWER: usize = 8;
+/// Columns of short rows.
+const SHORT: usize = 256;
 /// Elements of B from which it costs more to pack than it saves, where there are several rows.
 const LARGE: usize = 1 << 16;
 /// Terms from which that is so.
@@ -24,29 +31,38 @@ const LONG: usize = 128;
 const FAR: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
 /// Columns whose sums stay in L1 while rows of B go by.
 const CHUNK: usize = 2048;
+/// From the sums of a row of A to those of the next: on other sets of L1.
+const PITCH: usize = CHUNK + 32;
 /// Most terms of columns that are packed.
 const TERMS: usize = 2048;
 /// Columns whose results are rounded at once, as many as make whole groups.
 const RESULTS: usize = 48;
 
-/// A product of few rows, if there are kernels for it.
+/// A product of few rows, if there are kernels for it. Sums of one row and columns that are contiguous have an order of their own; others
+/// run in that of products of many rows.
 pub(crate) struct ThinKernel<T: Element> {
     /// The kernels for B as it lies, if there are some.
     direct: Option<Kernels<T::Acc>>,
     /// Those for sums, and what makes them of elements.
     packed: Kernels<T::Acc>,
     pack: PackFn<T>,
+    narrow: NarrowFn<T>,
     /// [`Sums::totals`].
     totals: unsafe fn(*const T::Acc, *mut T::Acc, usize),
+    minus_zero: T::Acc,
     by_rows: bool,
+    /// The kernel of several rows where columns of B are contiguous.
+    squares: Option<squares::Kernel<T::Acc>>,
+    /// Terms whose order within a sum is that of [`Elements::in_pairs`].
+    lane: usize,
     /// Whether B is read from memory.
     far: bool,
 }
 
 /// Types that may have kernels of their own for products of few rows.
 pub(crate) trait ThinProduct: Element {
-    /// The kernel for a product of `m` rows, `n` columns and `k` terms, if it has few rows. Whether there is one depends on these and on
-    /// strides alone, because the order of sums follows from it.
+    /// The kernel for a product of `m` rows, `n` columns and `k` terms, if it has few rows. Whether there is one for one row and columns
+    /// that are contiguous depends on extents and strides alone, because the order of sums follows from it.
     fn thin(way: (Isa, bool), x: &Operands<Self>, extents: [usize; 3]) -> Option<ThinKernel<Self>>;
 }
 
@@ -69,26 +85,43 @@ impl<T: Uniform<Acc: Sums>> ThinKernel<T> {
             (_, 1) => false,
             _ => return None,
         };
-        let most = match elements {
-            Some(Elements::F16 | Elements::F32 | Elements::F64) if by_rows => FEW,
-            _ => 1,
-        };
-        if m > most || few([m, n, k]) != Some(false) {
+        if few([m, n, k]) != Some(false) {
             return None;
         }
-        let packed = T::Acc::kernels(isa, codegen);
+        let written = |elements| codegen.then(|| code::kernels(isa, elements)).flatten();
+        if by_rows && m > 1 {
+            let by_pairs = elements? == Elements::Bf16 && isa.sums_halves_fast();
+            if m > FEWER && (n < SHORT || by_pairs) {
+                return None;
+            }
+        }
+        let squares = match by_rows || m == 1 {
+            true => None,
+            false => {
+                let squared = elements.filter(|_| codegen)?.squared(isa)?;
+                let kernel = squares::kernel(isa, squared)?;
+                Some(squared.serve(isa, [m, n, k]).then_some(kernel)?)
+            }
+        };
+        let in_pairs = by_rows && elements.is_some_and(Elements::in_pairs);
+        let packed = match in_pairs {
+            true => written(Elements::Bf16Widened)?,
+            false => T::Acc::kernels(isa, codegen),
+        };
         let direct = match T::DIRECT {
             true => Some(packed),
-            false => elements
-                .filter(|_| codegen)
-                .and_then(|elements| code::kernels(isa, elements)),
+            false => elements.and_then(written),
         };
         Some(ThinKernel {
             direct,
             packed,
             pack: T::packing(isa, codegen),
+            narrow: gemm::narrow::<T>(isa),
             totals: T::Acc::totals,
+            minus_zero: T::Acc::MINUS_ZERO,
             by_rows,
+            squares,
+            lane: if in_pairs { 2 } else { 1 },
             far: k.saturating_mul(n).saturating_mul(size_of::<T>()) >= FAR,
         })
     }
@@ -103,15 +136,25 @@ const fn lanes<S>() -> usize {
 type Read<S> = (*const S, isize);
 
 impl<T: Element> ThinKernel<T> {
-    /// Computes columns of C, of `m` rows and `k` terms.
+    /// Whether the product of `m` rows should run by this kernel, where there is B `packed` or not. Several rows sum as `kernels` do, but for
+    /// those with an order of their own.
+    pub(crate) fn serves(&self, kernels: &super::gemm::Kernels<T>, m: usize, packed: bool) -> bool {
+        m == 1 || kernels.block.is_none() && !(packed && self.squares.is_some())
+    }
+
+    /// Computes columns of C, which has `m` rows and `n` columns of `k` terms.
     ///
     /// # Safety
     /// The operands reach them, no one else writes them, and the kernels' instruction set exists.
-    pub(crate) unsafe fn run(&self, x: &Operands<T>, [m, k]: [usize; 2], cols: Range<usize>) {
+    pub(crate) unsafe fn run(&self, x: &Operands<T>, [m, n, k]: [usize; 3], cols: Range<usize>) {
+        if let Some(kernel) = &self.squares {
+            // SAFETY: same contract.
+            return unsafe { self.by_squares(kernel, x, [m, n, k], cols) };
+        }
         let step = lanes::<T::Acc>();
         let in_place = T::DIRECT && x.a_col == 1;
         let (block, sums, packed) = match self.by_rows {
-            true => (ROWS, 2 * m * CHUNK, ROWS * CHUNK),
+            true => (ROWS, 2 * m * PITCH, ROWS * CHUNK),
             false => (step, RESULTS + MOST_COLUMNS * step, MOST_COLUMNS * TERMS),
         };
         let (rest, copied) = (m * block, if in_place { 0 } else { m * k });
@@ -129,6 +172,7 @@ impl<T: Element> ThinKernel<T> {
                 x,
                 m,
                 k,
+                minus_zero: self.minus_zero,
                 a,
                 rest: rest_at,
                 sums: sums_at,
@@ -142,26 +186,52 @@ impl<T: Element> ThinKernel<T> {
         }
     }
 
+    /// Rounds `m` runs of sums into C from column `start` on.
+    unsafe fn write(
+        &self,
+        x: &Operands<T>,
+        m: usize,
+        start: usize,
+        (sums, pitch): (*const T::Acc, usize),
+        width: usize,
+    ) {
+        let c = x.c.wrapping_offset(start as isize * x.c_col);
+        // SAFETY: the caller has these columns, and their sums.
+        unsafe {
+            if x.c_col == 1 {
+                return (self.narrow)((c, x.c_row), (sums, pitch), [m, width]);
+            }
+            for (i, j) in (0..m).flat_map(|i| (0..width).map(move |j| (i, j))) {
+                let at = (i as isize * x.c_row).wrapping_add(j as isize * x.c_col);
+                *c.wrapping_offset(at) = T::narrow(*sums.add(i * pitch + j));
+            }
+        }
+    }
+
     /// Rows of B are contiguous: adds multiples of them to runs of sums. Terms are summed in the order of the kernels for many rows: the
     /// sum of a block of them is added to that of the blocks before.
     unsafe fn by_rows(&self, p: &Place<'_, T>, cols: Range<usize>) {
-        let blocks = p.k.div_ceil(KC);
-        for start in cols.clone().step_by(CHUNK) {
-            let width = CHUNK.min(cols.end - start);
-            // SAFETY: as the caller's; there are `CHUNK` sums of each row, and as many of the blocks before.
+        let pairs = p.k.div_ceil(self.lane);
+        let blocks = pairs.div_ceil(KC);
+        let chunk = if p.m > 1 { CHUNK / 2 } else { CHUNK };
+        for start in cols.clone().step_by(chunk) {
+            let width = chunk.min(cols.end - start);
+            // SAFETY: as the caller's; there are `PITCH` sums of each row, and as many of the blocks before.
             unsafe {
-                let before = p.sums.add(p.m * CHUNK);
+                let before = p.sums.add(p.m * PITCH);
                 for block in 0..blocks {
-                    self.block(p, start..start + width, piece(p.k, blocks, block));
+                    let terms = piece(pairs, blocks, block);
+                    let terms = terms.start * self.lane..p.k.min(terms.end * self.lane);
+                    self.block(p, start..start + width, terms);
                     for i in (0..p.m).filter(|_| blocks > 1) {
-                        for j in i * CHUNK..i * CHUNK + width {
+                        for j in i * PITCH..i * PITCH + width {
                             let (sum, to) = (*p.sums.add(j), before.add(j));
                             to.write(if block == 0 { sum } else { T::add(*to, sum) });
                         }
                     }
                 }
                 let sums = if blocks > 1 { before } else { p.sums };
-                write(p.x, p.m, start, (sums, CHUNK), width);
+                self.write(p.x, p.m, start, (sums, PITCH), width);
             }
         }
     }
@@ -180,7 +250,7 @@ impl<T: Element> ThinKernel<T> {
         unsafe {
             for i in 0..p.m {
                 for j in 0..width.next_multiple_of(lanes) {
-                    p.sums.add(i * CHUNK + j).write(T::ZERO);
+                    p.sums.add(i * PITCH + j).write(T::ZERO);
                 }
             }
             let row = |l: usize| p.x.b.add(cols.start).offset(l as isize * p.x.b_row);
@@ -192,7 +262,7 @@ impl<T: Element> ThinKernel<T> {
             for l in terms.clone().step_by(ROWS) {
                 let (a, from) = match l < whole {
                     true => ((p.a.0.add(l), p.a.1), inner),
-                    false => (p.rest(whole..terms.end, ROWS), 0),
+                    false => (p.rest(whole..terms.end, ROWS, self.lane), 0),
                 };
                 if from == width {
                     continue;
@@ -230,7 +300,7 @@ impl<T: Element> ThinKernel<T> {
         // SAFETY: as the caller's; there are `RESULTS` sums and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
         unsafe {
             let under_way = p.sums.add(RESULTS);
-            let (rest, _) = p.rest(whole..p.k, step);
+            let (rest, _) = p.rest(whole..p.k, step, 1);
             for start in cols.clone().step_by(RESULTS) {
                 let end = cols.end.min(start + RESULTS);
                 for first in (start..end).step_by(self.packed.group) {
@@ -268,7 +338,7 @@ impl<T: Element> ThinKernel<T> {
                     }
                     (self.totals)(under_way, p.sums.add(first - start), columns);
                 }
-                write(p.x, 1, start, (p.sums, RESULTS), end - start);
+                self.write(p.x, 1, start, (p.sums, RESULTS), end - start);
             }
         }
     }
@@ -279,6 +349,7 @@ struct Place<'a, T: Element> {
     x: &'a Operands<T>,
     m: usize,
     k: usize,
+    minus_zero: T::Acc,
     a: Read<T::Acc>,
     /// Memory for elements of A that are no whole block.
     rest: *mut T::Acc,
@@ -289,8 +360,10 @@ struct Place<'a, T: Element> {
 }
 
 impl<T: Element> Place<'_, T> {
-    /// Copies terms of A, fewer than `block`, with zeros up to as many.
-    unsafe fn rest(&self, terms: Range<usize>, block: usize) -> Read<T::Acc> {
+    /// Copies terms of A, fewer than `block`, and fills up to as many with -0: times a zero of B, it changes no sum. Products of many rows
+    /// have +0 as the second of a pair.
+    unsafe fn rest(&self, terms: Range<usize>, block: usize, lane: usize) -> Read<T::Acc> {
+        let pairs = terms.len().next_multiple_of(lane);
         for i in 0..self.m {
             for l in 0..block {
                 // SAFETY: A has these terms, and `rest` room for a block of each row.
@@ -298,7 +371,8 @@ impl<T: Element> Place<'_, T> {
                     let row = self.a.0.byte_offset(i as isize * self.a.1);
                     let value = match l < terms.len() {
                         true => *row.add(terms.start + l),
-                        false => T::ZERO,
+                        false if l < pairs => T::ZERO,
+                        false => self.minus_zero,
                     };
                     self.rest.add(i * block + l).write(value);
                 }
@@ -322,7 +396,7 @@ impl<T: Element> Place<'_, T> {
         unsafe {
             kernel(&mut Rows {
                 sums: self.sums.add(columns.start),
-                pitch: CHUNK * size_of::<T::Acc>(),
+                pitch: PITCH * size_of::<T::Acc>(),
                 rows: self.m,
                 a,
                 a_row,
@@ -377,21 +451,6 @@ unsafe fn widened<T: Element>(x: &Operands<T>, [m, k]: [usize; 2], to: *mut T::A
         }
     }
     (to, (k * size_of::<T::Acc>()) as isize)
-}
-
-/// Rounds `m` runs of sums into C from column `start` on.
-unsafe fn write<T: Element>(
-    x: &Operands<T>,
-    m: usize,
-    start: usize,
-    (sums, pitch): (*const T::Acc, usize),
-    width: usize,
-) {
-    for (i, j) in (0..m).flat_map(|i| (0..width).map(move |j| (i, j))) {
-        let at = (i as isize * x.c_row).wrapping_add((start + j) as isize * x.c_col);
-        // SAFETY: the caller has these columns, and their sums.
-        unsafe { *x.c.wrapping_offset(at) = T::narrow(*sums.add(i * pitch + j)) }
-    }
 }
 
 macro_rules! products {

@@ -30,11 +30,11 @@ pub(crate) struct Kernels<T: Element> {
     /// Rounds rows of contiguous sums.
     pub(crate) narrow: NarrowFn<T>,
     /// What computes a block, in place of tiles.
-    pub(super) block: Option<BlockFn<T>>,
+    pub(crate) block: Option<BlockFn<T>>,
 }
 
 /// Computes a block of C of at least one term, as [`super::block`] does.
-pub(super) type BlockFn<T> =
+pub(crate) type BlockFn<T> =
     unsafe fn(&Kernels<T>, &Operands<T>, Whole<<T as Stored>::Acc>, usize, Range<usize>, Range<usize>);
 
 /// Rounds sums: to the first element, with the step to the next row, from the first sum, with the sums to the next row, rows and columns.
@@ -59,7 +59,7 @@ unsafe fn narrow_rows<T: Element>(
 }
 
 /// That of the instruction set.
-pub(super) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
+pub(crate) fn narrow<T: Element>(isa: Isa) -> NarrowFn<T> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2<T: Element>(to: (*mut T::Out, isize), from: (*const T::Acc, usize), extents: [usize; 2]) {

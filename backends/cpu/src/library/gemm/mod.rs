@@ -26,7 +26,7 @@ pub(crate) use bytes::Way;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use bytes::{Pairs256, Pairs512};
 pub(crate) use direct::direct;
-pub(crate) use element::{Element, Kernels, Stored, Uniform, Wide};
+pub(crate) use element::{Element, Kernels, NarrowFn, Stored, Uniform, Wide, narrow};
 pub(crate) use halves::by_amx;
 #[cfg(test)]
 pub(crate) use halves::kernels as halves_kernels;

@@ -73,7 +73,8 @@ impl Shared {
         c: &MatMut,
     ) -> Option<(usize, usize)> {
         let nr = kernels.columns();
-        let thin = T::thin(way, &self.operands(), [p.m, p.n, p.k]).is_some();
+        let thin = T::thin(way, &self.operands(), [p.m, p.n, p.k])
+            .is_some_and(|thin| thin.serves(kernels, p.m, true));
         let read = !thin && !transposes(p, c, nr);
         let len = gemm::packed_len(kernels, self.k, self.n);
         read.then(|| (len.saturating_mul(size_of::<T::Acc>()), nr))

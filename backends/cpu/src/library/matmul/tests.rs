@@ -2,6 +2,7 @@
 
 mod beside;
 mod bytes;
+mod few;
 mod guards;
 mod halves;
 mod tasks;
@@ -310,37 +311,6 @@ fn batch_size_does_not_change_the_bits() {
             assert_eq!(c, one);
         }
     }
-}
-
-/// Where rows of B are contiguous, a row has the same bits alone, among few and among many.
-#[test]
-fn few_rows_have_the_bits_of_many() {
-    fn check<T: Case<Out = T>>(dtype: MatDType, fewest: usize) {
-        let mut rng = Rng(11);
-        for (n, k) in [(515, 133), (300, 700), (64, 1100)] {
-            let a: Vec<T> = (0..9 * k).map(|_| T::random(&mut rng)).collect();
-            let b: Vec<T> = (0..k * n).map(|_| T::random(&mut rng)).collect();
-            let product = |m: usize| {
-                let mut c = vec![T::narrow(T::ZERO); m * n];
-                let out = matrix_mut(&mut c, [m, n]);
-                let problem = Problem { batch: 1, m, n, k };
-                let (a, b, one) = (matrix(&a, k), matrix(&b, n), &Threads(1));
-                let way = (Isa::detect(), true);
-                // SAFETY: the vectors have the shapes' lengths.
-                unsafe { matmul(way, dtype, &problem, a, b, out, one, After::Nothing) };
-                c
-            };
-            let many = product(9);
-            for m in [1, 2, 5, 8].into_iter().filter(|&m| m >= fewest) {
-                assert_eq!(product(m), many[..m * n], "{dtype:?} {m} {n} {k}");
-            }
-        }
-    }
-    check::<f32>(MatDType::F32, 1);
-    check::<f64>(MatDType::F64, 1);
-    check::<f16>(MatDType::F16, 1);
-    // Many rows are summed by pairs.
-    check::<bf16>(MatDType::Bf16, 2);
 }
 
 /// Each way to read an operand gives the values that the codes have.

@@ -1,8 +1,9 @@
 //! The kernels as machine code, written once for a process and kind.
 
 use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn};
+use super::squares::Squared;
 use crate::codegen::assembler::{
-    Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+    Assembler, Code, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
 use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, LOAD_WORDS, SHIFT, STORE};
 use crate::isa::Isa;
@@ -16,14 +17,29 @@ pub(crate) enum Elements {
     F32,
     F64,
     F16,
+    /// Rows are summed by pairs, as products of many rows are.
     Bf16,
+    /// The same, widened to f32. Columns are those of f32.
+    Bf16Widened,
 }
 
 impl Elements {
+    /// Those of squares; `None` where there are none.
+    pub(super) fn squared(self, isa: Isa) -> Option<Squared> {
+        Some(match self {
+            Elements::F32 => Squared::F32,
+            Elements::F64 => Squared::F64,
+            Elements::F16 => Squared::F16,
+            Elements::Bf16 if isa.sums_halves_fast() => Squared::Pairs,
+            Elements::Bf16 => Squared::PairsApart,
+            Elements::Bf16Widened => return None,
+        })
+    }
+
     fn size(self) -> i32 {
         match self {
             Elements::F64 => 8,
-            Elements::F32 => 4,
+            Elements::F32 | Elements::Bf16Widened => 4,
             Elements::F16 | Elements::Bf16 => 2,
         }
     }
@@ -46,13 +62,24 @@ impl Elements {
 
     /// Whether they are lanes as they lie in memory.
     fn is_direct(self) -> bool {
-        matches!(self, Elements::F32 | Elements::F64)
+        matches!(self, Elements::F32 | Elements::F64 | Elements::Bf16Widened)
+    }
+
+    /// Whether of two rows of B the odd one comes first, and numbers below the least normal one are zeros.
+    pub(super) fn in_pairs(self) -> bool {
+        matches!(self, Elements::Bf16 | Elements::Bf16Widened)
     }
 }
 
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
 const LINE: i32 = 64;
+/// MXCSR with every exception masked, rounding to nearest, and denormals taken and given as zeros.
+pub(super) const MXCSR_FLUSHING: u32 = 0x9fc0;
+/// Where the code has it.
+const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
+/// Where a function keeps MXCSR as it was.
+pub(super) const USUAL: Rm = Rm::Stack(-8);
 
 const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
@@ -61,6 +88,12 @@ const fn at(base: u8, offset: i32) -> Rm {
 /// [`Rm::steps`] for 0 to 7 times, where `fourth` is four steps from `base`.
 fn row([base, fourth]: [u8; 2], steps: [u8; 2], times: i32, offset: i32) -> Rm {
     Rm::steps(if times < 4 { base } else { fourth }, steps, times % 4, offset)
+}
+
+/// Loads MXCSR, or stores it.
+pub(super) fn control(asm: &mut Assembler, store: bool, rm: Rm) {
+    let code = Code(Map::M0F, Prefix::None, 0xae);
+    asm.vex(code, 2 + u8::from(store), 0, rm, None, false, false);
 }
 
 struct Writer<'a> {
@@ -77,7 +110,7 @@ impl Writer<'_> {
     /// `to` = a vector of B.
     fn value(&mut self, to: u8, from: Rm) {
         let code = match self.elements {
-            Elements::F32 | Elements::F64 => LOAD,
+            Elements::F32 | Elements::F64 | Elements::Bf16Widened => LOAD,
             Elements::F16 => FROM_F16,
             Elements::Bf16 => LOAD_WORDS,
         };
@@ -189,9 +222,14 @@ impl Writer<'_> {
         // AVX2 has half the rows of B in registers at a time.
         let together = if self.asm.wide { count } else { count / 2 };
         let (repeated, [sum, next]) = (2, [0, 1]);
+        let odd_first = i32::from(self.elements.in_pairs());
         let value = |i: i32, vector: i32| 3 + (i % together * 2 + vector) as u8;
         let factor = |i: i32| 3 + (i % together) as u8;
         SAVED.iter().for_each(|&r| self.asm.push(r));
+        if self.elements.in_pairs() {
+            control(self.asm, true, USUAL);
+            control(self.asm, false, FLUSHING);
+        }
         self.asm.plain(0x8b, B_ROW[0], arg!(b_row));
         self.asm.address_of(B_ROW[1], times(B_ROW[0], B_ROW[0], 1));
         self.asm.plain(0x8b, BLOCKS, arg!(blocks));
@@ -235,7 +273,7 @@ impl Writer<'_> {
                 self.asm.plain(0x8b, ROW, arg!(rows));
                 self.asm.place(&mut each);
                 self.two(LOAD, [sum, next], TO);
-                for i in rows.clone() {
+                for i in rows.clone().map(|i| i ^ odd_first) {
                     self.repeat(repeated, at(A, i * lane));
                     self.multiply_add(sum, repeated, Rm::Reg(value(i, 0)));
                     self.multiply_add(next, repeated, Rm::Reg(value(i, 1)));
@@ -247,7 +285,8 @@ impl Writer<'_> {
                 self.asm.jump_if(UNEQUAL, &mut each);
             } else {
                 self.two(LOAD, [sum, next], SUMS);
-                for (i, vector) in rows.clone().flat_map(|i| [(i, 0), (i, 1)]) {
+                let ordered = rows.clone().map(|i| i ^ odd_first);
+                for (i, vector) in ordered.flat_map(|i| [(i, 0), (i, 1)]) {
                     let mut from = row(B, B_ROW, i, self.narrow(vector * width));
                     if !self.elements.is_direct() {
                         let read = (if self.asm.wide { 16 } else { 8 }) + (i % together) as u8;
@@ -270,6 +309,9 @@ impl Writer<'_> {
         self.asm.plain(0x89, A, arg!(a));
         self.asm.small(5, Rm::Reg(BLOCKS), 1);
         self.asm.jump_if(UNEQUAL, &mut block);
+        if self.elements.in_pairs() {
+            control(self.asm, false, USUAL);
+        }
         self.asm.vzeroupper();
         SAVED.iter().rev().for_each(|&r| self.asm.pop(r));
         self.asm.ret();
@@ -278,7 +320,7 @@ impl Writer<'_> {
 }
 
 /// The kernels, by instruction set and elements.
-static KERNELS: [[OnceLock<Option<Vec<Entry>>>; 4]; 2] = [const { [const { OnceLock::new() }; 4] }; 2];
+static KERNELS: [[OnceLock<Option<Vec<Entry>>>; 5]; 2] = [const { [const { OnceLock::new() }; 5] }; 2];
 
 /// The kernels whose sums are `S`; `None` where there is no such instruction, or the system refuses memory that may be executed.
 pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
@@ -290,6 +332,7 @@ pub(super) fn kernels<S>(isa: Isa, elements: Elements) -> Option<Kernels<S>> {
     let columns = elements.columns(wide);
     let entries = KERNELS[usize::from(wide)][elements as usize].get_or_init(|| {
         let mut asm = assembler(wide);
+        asm.code.extend(MXCSR_FLUSHING.to_le_bytes());
         let mut writer = Writer {
             asm: &mut asm,
             elements,

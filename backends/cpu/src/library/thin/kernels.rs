@@ -152,6 +152,7 @@ kernels! {
 pub(crate) trait Sums: Copy {
     /// How they lie in memory.
     const ELEMENTS: Elements;
+    const MINUS_ZERO: Self;
     /// Adds the lanes of each of `count` sums, by halves.
     ///
     /// # Safety
@@ -171,6 +172,7 @@ macro_rules! sums {
     ($($s:ty: $elements:ident, [$($half:literal)*], $avx2:ident, $plain:ident;)*) => {$(
         impl Sums for $s {
             const ELEMENTS: Elements = Elements::$elements;
+            const MINUS_ZERO: $s = -0.0;
             unsafe fn totals(lanes: *const $s, to: *mut $s, count: usize) {
                 for i in 0..count {
                     // SAFETY: the caller's promise.

@@ -4,6 +4,7 @@
 mod ahead;
 mod panels;
 mod sums;
+mod turned;
 
 use super::Element;
 use super::pack::{PackFn, Panel};
@@ -16,6 +17,7 @@ use panels::Panels;
 use std::sync::OnceLock;
 pub(in crate::library) use sums::times;
 use sums::{Form, tile};
+pub(in crate::library) use turned::transpose;
 
 /// How products of lanes are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

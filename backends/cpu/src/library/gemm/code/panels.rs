@@ -4,11 +4,12 @@
 //! start of the next row, which is in a vector further left.
 
 use super::super::pack::Panel;
+use super::turned::transpose;
 use crate::codegen::assembler::{
     AT_LEAST, AT_MOST, Assembler, Code, EQUAL, Extra, LESS, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX,
     RSI, Rm, UNEQUAL,
 };
-use crate::codegen::opcodes::{HALVES, LOAD, MASKED_LOAD, QUARTERS, STORE, XOR};
+use crate::codegen::opcodes::{LOAD, MASKED_LOAD, STORE, XOR};
 use std::mem::offset_of;
 
 /// Registers: what a panel is, in bytes but for the counts.
@@ -30,15 +31,6 @@ const SAVED: [u8; 6] = [RBX, RBP, 12, 13, 14, 15];
 
 /// Vectors of a row that are asked for ahead of time: the rows are more than the hardware follows.
 const AHEAD: i32 = 6;
-
-const UNPACK: [Code; 2] = [
-    Code(Map::M0F, Prefix::None, 0x14),
-    Code(Map::M0F, Prefix::None, 0x15),
-];
-const UNPACK_LONG: [Code; 2] = [
-    Code(Map::M0F, Prefix::P66, 0x14),
-    Code(Map::M0F, Prefix::P66, 0x15),
-];
 
 /// The mask of the lanes that exist: a mask register, or a vector.
 const MASK: u8 = 1;
@@ -336,14 +328,9 @@ impl Panels<'_> {
             self.asm.plain(0x03, FROM, Rm::Reg(W_STEP));
         }
         self.asm.place(&mut loaded);
-        let rows = match (self.asm.wide, self.shift) {
-            (true, 2) => self.transpose_16(),
-            (true, _) => self.transpose_8_long(),
-            (false, 2) => self.transpose_8(),
-            (false, _) => self.transpose_4_long(),
-        };
+        let rows = transpose(self.asm, self.shift);
         let mut stored = Label::default();
-        for (step, register) in rows.into_iter().enumerate() {
+        for (step, register) in rows.enumerate() {
             if !all {
                 self.asm.small(7, Rm::Reg(STEPS), step as i8);
                 self.asm.jump_if(AT_MOST, &mut stored);
@@ -352,123 +339,5 @@ impl Panels<'_> {
             self.asm.plain(0x03, TO, Rm::Reg(PITCH));
         }
         self.asm.place(&mut stored);
-    }
-
-    fn unpack(&mut self, long: bool, high: usize, to: u8, a: u8, b: u8) {
-        let code = if long { UNPACK_LONG[high] } else { UNPACK[high] };
-        let extra = Extra {
-            // The prefix of AVX2 ignores it.
-            long: long && self.asm.wide,
-            ..Extra::default()
-        };
-        self.asm.vector(code, to, a, Rm::Reg(b), extra);
-    }
-
-    fn quarters(&mut self, long: bool, imm: u8, to: u8, a: u8, b: u8) {
-        let extra = Extra {
-            imm: Some(imm),
-            long,
-            ..Extra::default()
-        };
-        self.asm.vector(QUARTERS, to, a, Rm::Reg(b), extra);
-    }
-
-    fn halves(&mut self, imm: u8, to: u8, a: u8, b: u8) {
-        let extra = Extra {
-            imm: Some(imm),
-            ..Extra::default()
-        };
-        self.asm.vector(HALVES, to, a, Rm::Reg(b), extra);
-    }
-
-    /// Sixteen rows of 16 lanes in the registers 0 to 15; those that have the columns.
-    fn transpose_16(&mut self) -> Vec<u8> {
-        let (r, t) = (|i: u8| i, |i: u8| 16 + i);
-        for i in 0..8 {
-            for high in 0..2 {
-                self.unpack(false, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
-            }
-        }
-        // Register 4 i + j: column 4 lane + j of rows 4 i .. 4 i + 4.
-        for i in 0..4 {
-            for h in 0..2 {
-                for high in 0..2 {
-                    let to = r(4 * i + 2 * h + high as u8);
-                    self.unpack(true, high, to, t(4 * i + h), t(4 * i + 2 + h));
-                }
-            }
-        }
-        for j in 0..4 {
-            let (low, high, low2, high2) = (t(j), t(4 + j), t(8 + j), t(12 + j));
-            self.quarters(false, 0x44, low, r(j), r(4 + j));
-            self.quarters(false, 0xee, high, r(j), r(4 + j));
-            self.quarters(false, 0x44, low2, r(8 + j), r(12 + j));
-            self.quarters(false, 0xee, high2, r(8 + j), r(12 + j));
-            self.quarters(false, 0x88, r(j), low, low2);
-            self.quarters(false, 0xdd, r(4 + j), low, low2);
-            self.quarters(false, 0x88, r(8 + j), high, high2);
-            self.quarters(false, 0xdd, r(12 + j), high, high2);
-        }
-        (0..16).collect()
-    }
-
-    /// Eight rows of 8 lanes of 64 bits.
-    fn transpose_8_long(&mut self) -> Vec<u8> {
-        let (r, t) = (|i: u8| i, |i: u8| 16 + i);
-        for i in 0..4 {
-            for high in 0..2 {
-                self.unpack(true, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
-            }
-        }
-        for j in 0..2 {
-            let (low, high, low2, high2) = (8 + 4 * j, 9 + 4 * j, 10 + 4 * j, 11 + 4 * j);
-            self.quarters(true, 0x44, low, t(j), t(2 + j));
-            self.quarters(true, 0xee, high, t(j), t(2 + j));
-            self.quarters(true, 0x44, low2, t(4 + j), t(6 + j));
-            self.quarters(true, 0xee, high2, t(4 + j), t(6 + j));
-            self.quarters(true, 0x88, r(j), low, low2);
-            self.quarters(true, 0xdd, r(2 + j), low, low2);
-            self.quarters(true, 0x88, r(4 + j), high, high2);
-            self.quarters(true, 0xdd, r(6 + j), high, high2);
-        }
-        (0..8).collect()
-    }
-
-    /// Eight rows of 8 lanes. The mask's register is taken last.
-    fn transpose_8(&mut self) -> Vec<u8> {
-        let (r, t) = (|i: u8| i, |i: u8| 8 + i);
-        for i in 0..4 {
-            for high in 0..2 {
-                self.unpack(false, high, t(2 * i + high as u8), r(2 * i), r(2 * i + 1));
-            }
-        }
-        // Register 4 i + j: columns j and 4 + j of rows 4 i .. 4 i + 4.
-        for i in 0..2 {
-            for h in 0..2 {
-                for high in 0..2 {
-                    let to = r(4 * i + 2 * h + high as u8);
-                    self.unpack(true, high, to, t(4 * i + h), t(4 * i + 2 + h));
-                }
-            }
-        }
-        for j in 0..4 {
-            self.halves(0x20, t(j), r(j), r(4 + j));
-            self.halves(0x31, t(4 + j), r(j), r(4 + j));
-        }
-        (8..16).collect()
-    }
-
-    /// Four rows of 4 lanes of 64 bits.
-    fn transpose_4_long(&mut self) -> Vec<u8> {
-        for i in 0..2 {
-            for high in 0..2 {
-                self.unpack(true, high, 4 + 2 * i + high as u8, 2 * i, 2 * i + 1);
-            }
-        }
-        for j in 0..2 {
-            self.halves(0x20, j, 4 + j, 6 + j);
-            self.halves(0x31, 2 + j, 4 + j, 6 + j);
-        }
-        (0..4).collect()
     }
 }

@@ -64,7 +64,7 @@ fn by_amx(a: &[bf16], b: &[bf16]) -> f32 {
 }
 
 /// Numbers whose products and sums fall around the least normal one, are cancelled, or are anything at all.
-fn element(rng: &mut Rng, kind: usize) -> bf16 {
+pub(super) fn element(rng: &mut Rng, kind: usize) -> bf16 {
     let bits = rng.next() as u16;
     let exponents = |least: u16, count: usize, rng: &mut Rng| (least + rng.below(count) as u16) << 7;
     bf16::from_bits(match kind {

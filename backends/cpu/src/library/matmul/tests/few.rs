@@ -1,0 +1,69 @@
+//! Products of few rows against those of many.
+
+use super::*;
+use std::fmt::Debug;
+
+/// A row has the same bits alone, among few and among many. Only a row alone is summed in another order where columns of B are contiguous.
+#[test]
+fn few_rows_have_the_bits_of_many() {
+    fn check<T: Case<Out: Debug>>(dtype: MatDType, make: impl Fn(&mut Rng) -> T) {
+        let mut rng = Rng(11);
+        for (n, k) in [(515, 133), (300, 700), (64, 1100), (16, 4103), (37, 2069)] {
+            let a: Vec<T> = (0..9 * k).map(|_| make(&mut rng)).collect();
+            let b: Vec<T> = (0..k * n).map(|_| make(&mut rng)).collect();
+            let by_columns: Vec<T> = (0..n * k).map(|at| b[at % k * n + at / k]).collect();
+            let product = |m: usize, way: (Isa, bool), rows: bool| {
+                let mut c = vec![T::narrow(T::ZERO); m * n];
+                let out = matrix_mut(&mut c, [m, n]);
+                let problem = Problem { batch: 1, m, n, k };
+                let b = match rows {
+                    true => matrix(&b, n),
+                    false => MatRef {
+                        row_stride: 1,
+                        col_stride: k as isize,
+                        ..matrix(&by_columns, k)
+                    },
+                };
+                // SAFETY: the vectors have the shapes' lengths.
+                unsafe {
+                    matmul(
+                        way,
+                        dtype,
+                        &problem,
+                        matrix(&a, k),
+                        b,
+                        out,
+                        &Threads(2),
+                        After::Nothing,
+                    )
+                };
+                c.iter().map(|x| format!("{x:?}")).collect::<Vec<_>>()
+            };
+            let many = product(9, (Isa::Baseline, false), true);
+            for way in isas().flat_map(|isa| [(isa, true), (isa, false)]) {
+                for rows in [true, false] {
+                    for m in [1, 2, 5, 8].into_iter().filter(|&m| rows || m > 1) {
+                        let few = product(m, way, rows);
+                        assert!(few == many[..m * n], "{dtype:?} {m} {n} {k} {way:?} {rows}");
+                    }
+                }
+            }
+        }
+    }
+    fn both<T: Case<Out: Debug>>(dtype: MatDType, small: impl Fn(T) -> T) {
+        check(dtype, T::random);
+        // Sums that end as zeros of both signs.
+        check(dtype, |rng| small(T::random(rng)));
+    }
+    both(MatDType::F32, |x: f32| x * 1e-23);
+    both(MatDType::F64, |x: f64| x * 1e-162);
+    both(MatDType::F16, |x: f16| x * f16::from_bits(2));
+    both(MatDType::Bf16, |x: bf16| x * bf16::from_f32(1e-19));
+    both(MatDType::Bf16Wide, |x: Wide<bf16>| {
+        Wide(x.0 * bf16::from_f32(1e-23))
+    });
+    check(MatDType::Bf16Wide, |rng| {
+        let kind = rng.below(3);
+        Wide(halves::element(rng, kind))
+    });
+}
