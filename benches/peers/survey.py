@@ -255,6 +255,9 @@ def cases():
         for rows in (1, 2, 8):
             yield f"{name}rows_{rows}", lambda x=large[:rows], w=large: x @ w
             yield f"{name}rows_{rows}_linear", lambda x=large[:rows], w=large: F.linear(x, w)
+    layer = torch.ao.nn.quantized.dynamic.Linear(2048, 2048)
+    for rows in (1, 2, 8):
+        yield f"i8_rows_{rows}_linear", lambda x=r(rows, 2048): layer(x)
     for name, dtype in {"decoder": torch.float32, "bf16_decoder": torch.bfloat16}.items():
         step = decoder(dtype)
         yield name, step

@@ -3,6 +3,7 @@
 use super::Survey;
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, DType, Result, Tensor, jit};
+use thalweg_nn::{Dense, Layer as _, QuantizedDense};
 
 const WIDTH: usize = 512;
 const HEADS: usize = 8;
@@ -117,6 +118,11 @@ impl Survey {
                 self.time(&format!("{name}rows_{rows}"), || x.matmul(w))?;
                 self.time(&format!("{name}rows_{rows}_linear"), || x.matmul(&w.t()))?;
             }
+        }
+        let layer = QuantizedDense::dynamic(&Dense::new(2048, 2048, &self.cx)?)?;
+        for rows in [1, 2, 8] {
+            let x = self.random(&[rows, 2048]);
+            self.time(&format!("i8_rows_{rows}_linear"), || layer.forward(&x))?;
         }
         for (name, dtype) in [("decoder", DType::F32), ("bf16_decoder", DType::BF16)] {
             if !name.contains(&self.filter) {

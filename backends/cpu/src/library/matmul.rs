@@ -4,7 +4,7 @@
 //! or of batches: k is never split between threads, its blocks follow from its length, and every product is fused.
 
 use super::gemm::{self, Kernels, Operands, Scratch, Stored, Whole, piece};
-use super::thin::{self, ThinKernel, ThinProduct};
+use super::thin::{self, Few, ThinProduct};
 use crate::isa::Isa;
 use grid::{Grid, PACK_COSTS};
 use std::ops::Range;
@@ -204,8 +204,8 @@ unsafe fn typed<T: ThinProduct>(
     });
     let few = thin::few([p.m, p.n, p.k]);
     let thin = match few {
-        Some(true) => T::thin((isa, codegen), &x.0.transposed(), [p.n, p.m, p.k]),
-        Some(false) => T::thin((isa, codegen), &x.0, [p.m, p.n, p.k]),
+        Some(true) => T::thin((isa, codegen), &transposed, &x.0.transposed(), [p.n, p.m, p.k]),
+        Some(false) => T::thin((isa, codegen), &kernels, &x.0, [p.m, p.n, p.k]),
         None => None,
     };
     let thin = thin.filter(|thin| thin.serves(&kernels, p.m.min(p.n), !b.packed.is_null()));
@@ -287,7 +287,7 @@ struct Product<'a, T: ThinProduct> {
     /// From one matrix to the next, of A, B and C.
     strides: [isize; 3],
     problem: Problem,
-    thin: Option<&'a ThinKernel<T>>,
+    thin: Option<&'a T::Few>,
     parallel: &'a dyn Parallel,
     epilogue: Option<Epilogue<'a>>,
     /// Whether the epilogue knows rows as columns.

@@ -1,19 +1,24 @@
 //! Products of a few rows: `c[i, j] = sum over l of a[i, l] B[l, j]`. They are bound by the reading of B, so B is read where it lies, in
 //! long runs. What is no whole vector at its ends is packed, and so are elements that no kernel reads.
 
+mod bytes;
 mod code;
+mod columns;
 mod kernels;
+mod rows;
 mod squares;
 #[cfg(test)]
 mod tests;
 
-use super::gemm::{
-    self, Byte, Element, KC, NarrowFn, Operands, PackFn, Panel, Scratch, Uniform, Wide, piece,
-};
+use super::gemm::{self, Byte, Element, NarrowFn, Operands, PackFn, Scratch, Uniform, Wide};
 use crate::isa::Isa;
+use bytes::FewBytes;
 use code::Elements;
+use columns::TERMS;
 use half::{bf16, f16};
-use kernels::{Columns, Kernels, MOST_COLUMNS, ROWS, Rows, Sums};
+use kernels::{Kernels, MOST_COLUMNS, ROWS, Sums};
+use rows::{CHUNK, PITCH};
+use std::convert::Infallible;
 use std::ops::Range;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
 
@@ -29,12 +34,6 @@ const LARGE: usize = 1 << 16;
 const LONG: usize = 128;
 /// Bytes of a matrix from which most of it is read from memory rather than from a cache.
 const FAR: usize = if cfg!(test) { 4 << 10 } else { 32 << 20 };
-/// Columns whose sums stay in L1 while rows of B go by.
-const CHUNK: usize = 2048;
-/// From the sums of a row of A to those of the next: on other sets of L1.
-const PITCH: usize = CHUNK + 32;
-/// Most terms of columns that are packed.
-const TERMS: usize = 2048;
 /// Columns whose results are rounded at once, as many as make whole groups.
 const RESULTS: usize = 48;
 
@@ -61,9 +60,37 @@ pub(crate) struct ThinKernel<T: Element> {
 
 /// Types that may have kernels of their own for products of few rows.
 pub(crate) trait ThinProduct: Element {
-    /// The kernel for a product of `m` rows, `n` columns and `k` terms, if it has few rows. Whether there is one for one row and columns
-    /// that are contiguous depends on extents and strides alone, because the order of sums follows from it.
-    fn thin(way: (Isa, bool), x: &Operands<Self>, extents: [usize; 3]) -> Option<ThinKernel<Self>>;
+    type Few: Few<Self>;
+    /// The kernel for a product of `m` rows, `n` columns and `k` terms, if it has few rows, where `kernels` are those of many. Whether there
+    /// is one for one row and columns that are contiguous depends on extents and strides alone, because the order of sums follows from it.
+    fn thin(
+        way: (Isa, bool),
+        kernels: &gemm::Kernels<Self>,
+        x: &Operands<Self>,
+        extents: [usize; 3],
+    ) -> Option<Self::Few>;
+}
+
+/// A product of few rows.
+pub(crate) trait Few<T: Element>: Sync {
+    /// Whether it should compute `m` rows, where there is B `packed` or not.
+    fn serves(&self, kernels: &gemm::Kernels<T>, m: usize, packed: bool) -> bool;
+
+    /// Computes columns of C, which has `m` rows and `n` columns of `k` terms.
+    ///
+    /// # Safety
+    /// The operands reach them, no one else writes them, and the kernels' instruction set exists.
+    unsafe fn run(&self, x: &Operands<T>, extents: [usize; 3], cols: Range<usize>);
+}
+
+impl<T: Element> Few<T> for Infallible {
+    fn serves(&self, _: &gemm::Kernels<T>, _: usize, _: bool) -> bool {
+        match *self {}
+    }
+
+    unsafe fn run(&self, _: &Operands<T>, _: [usize; 3], _: Range<usize>) {
+        match *self {}
+    }
 }
 
 /// Whether a product of `m` rows, `n` columns and `k` terms, or else the transposed one, may have few rows: `Some(false)` or `Some(true)`.
@@ -136,17 +163,36 @@ const fn lanes<S>() -> usize {
 type Read<S> = (*const S, isize);
 
 impl<T: Element> ThinKernel<T> {
-    /// Whether the product of `m` rows should run by this kernel, where there is B `packed` or not. Several rows sum as `kernels` do, but for
-    /// those with an order of their own.
-    pub(crate) fn serves(&self, kernels: &super::gemm::Kernels<T>, m: usize, packed: bool) -> bool {
+    /// Rounds `m` runs of sums into C from column `start` on.
+    unsafe fn write(
+        &self,
+        x: &Operands<T>,
+        m: usize,
+        start: usize,
+        (sums, pitch): (*const T::Acc, usize),
+        width: usize,
+    ) {
+        let c = x.c.wrapping_offset(start as isize * x.c_col);
+        // SAFETY: the caller has these columns, and their sums.
+        unsafe {
+            if x.c_col == 1 {
+                return (self.narrow)((c, x.c_row), (sums, pitch), [m, width]);
+            }
+            for (i, j) in (0..m).flat_map(|i| (0..width).map(move |j| (i, j))) {
+                let at = (i as isize * x.c_row).wrapping_add(j as isize * x.c_col);
+                *c.wrapping_offset(at) = T::narrow(*sums.add(i * pitch + j));
+            }
+        }
+    }
+}
+
+impl<T: Element> Few<T> for ThinKernel<T> {
+    /// Several rows sum as `kernels` do, but for those with an order of their own.
+    fn serves(&self, kernels: &gemm::Kernels<T>, m: usize, packed: bool) -> bool {
         m == 1 || kernels.block.is_none() && !(packed && self.squares.is_some())
     }
 
-    /// Computes columns of C, which has `m` rows and `n` columns of `k` terms.
-    ///
-    /// # Safety
-    /// The operands reach them, no one else writes them, and the kernels' instruction set exists.
-    pub(crate) unsafe fn run(&self, x: &Operands<T>, [m, n, k]: [usize; 3], cols: Range<usize>) {
+    unsafe fn run(&self, x: &Operands<T>, [m, n, k]: [usize; 3], cols: Range<usize>) {
         if let Some(kernel) = &self.squares {
             // SAFETY: same contract.
             return unsafe { self.by_squares(kernel, x, [m, n, k], cols) };
@@ -182,163 +228,6 @@ impl<T: Element> ThinKernel<T> {
                 self.by_rows(&place, cols);
             } else {
                 self.by_columns(&place, cols);
-            }
-        }
-    }
-
-    /// Rounds `m` runs of sums into C from column `start` on.
-    unsafe fn write(
-        &self,
-        x: &Operands<T>,
-        m: usize,
-        start: usize,
-        (sums, pitch): (*const T::Acc, usize),
-        width: usize,
-    ) {
-        let c = x.c.wrapping_offset(start as isize * x.c_col);
-        // SAFETY: the caller has these columns, and their sums.
-        unsafe {
-            if x.c_col == 1 {
-                return (self.narrow)((c, x.c_row), (sums, pitch), [m, width]);
-            }
-            for (i, j) in (0..m).flat_map(|i| (0..width).map(move |j| (i, j))) {
-                let at = (i as isize * x.c_row).wrapping_add(j as isize * x.c_col);
-                *c.wrapping_offset(at) = T::narrow(*sums.add(i * pitch + j));
-            }
-        }
-    }
-
-    /// Rows of B are contiguous: adds multiples of them to runs of sums. Terms are summed in the order of the kernels for many rows: the
-    /// sum of a block of them is added to that of the blocks before.
-    unsafe fn by_rows(&self, p: &Place<'_, T>, cols: Range<usize>) {
-        let pairs = p.k.div_ceil(self.lane);
-        let blocks = pairs.div_ceil(KC);
-        let chunk = if p.m > 1 { CHUNK / 2 } else { CHUNK };
-        for start in cols.clone().step_by(chunk) {
-            let width = chunk.min(cols.end - start);
-            // SAFETY: as the caller's; there are `PITCH` sums of each row, and as many of the blocks before.
-            unsafe {
-                let before = p.sums.add(p.m * PITCH);
-                for block in 0..blocks {
-                    let terms = piece(pairs, blocks, block);
-                    let terms = terms.start * self.lane..p.k.min(terms.end * self.lane);
-                    self.block(p, start..start + width, terms);
-                    for i in (0..p.m).filter(|_| blocks > 1) {
-                        for j in i * PITCH..i * PITCH + width {
-                            let (sum, to) = (*p.sums.add(j), before.add(j));
-                            to.write(if block == 0 { sum } else { T::add(*to, sum) });
-                        }
-                    }
-                }
-                let sums = if blocks > 1 { before } else { p.sums };
-                self.write(p.x, p.m, start, (sums, PITCH), width);
-            }
-        }
-    }
-
-    /// The sums of some terms of some columns.
-    unsafe fn block(&self, p: &Place<'_, T>, cols: Range<usize>, terms: Range<usize>) {
-        let (lanes, width) = (lanes::<T::Acc>(), cols.len());
-        let whole = terms.end - terms.len() % ROWS;
-        let direct = self.direct.as_ref().filter(|_| whole > terms.start);
-        let inner = if direct.is_some() {
-            width - width % lanes
-        } else {
-            0
-        };
-        // SAFETY: as the caller's; there is memory for as many columns of a block of rows.
-        unsafe {
-            for i in 0..p.m {
-                for j in 0..width.next_multiple_of(lanes) {
-                    p.sums.add(i * PITCH + j).write(T::ZERO);
-                }
-            }
-            let row = |l: usize| p.x.b.add(cols.start).offset(l as isize * p.x.b_row);
-            if let Some(kernels) = direct.filter(|_| inner > 0) {
-                let b = (row(terms.start).cast(), p.x.b_row * size_of::<T>() as isize);
-                let a = (p.a.0.add(terms.start), p.a.1);
-                p.add(kernels, a, b, (whole - terms.start) / ROWS, 0..inner, self.far);
-            }
-            for l in terms.clone().step_by(ROWS) {
-                let (a, from) = match l < whole {
-                    true => ((p.a.0.add(l), p.a.1), inner),
-                    false => (p.rest(whole..terms.end, ROWS, self.lane), 0),
-                };
-                if from == width {
-                    continue;
-                }
-                let (count, pitch) = (ROWS.min(terms.end - l), (width - from).next_multiple_of(lanes));
-                (self.pack)(&Panel {
-                    dst: p.packed,
-                    pitch,
-                    src: row(l).add(from),
-                    width: width - from,
-                    w_step: 1,
-                    k_step: p.x.b_row,
-                    kc: count,
-                });
-                for i in count * pitch..ROWS * pitch {
-                    p.packed.add(i).write(T::ZERO);
-                }
-                let b = (
-                    p.packed.cast_const().cast(),
-                    (pitch * size_of::<T::Acc>()) as isize,
-                );
-                p.add(&self.packed, a, b, 1, from..from + pitch, false);
-            }
-        }
-    }
-
-    /// Columns of B are contiguous, and there is one row of A: dot products.
-    unsafe fn by_columns(&self, p: &Place<'_, T>, cols: Range<usize>) {
-        let (step, size) = (lanes::<T::Acc>(), size_of::<T::Acc>());
-        let whole = p.k - p.k % step;
-        let terms = match self.direct {
-            Some(_) => whole.max(1),
-            None => TERMS,
-        };
-        // SAFETY: as the caller's; there are `RESULTS` sums and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
-        unsafe {
-            let under_way = p.sums.add(RESULTS);
-            let (rest, _) = p.rest(whole..p.k, step, 1);
-            for start in cols.clone().step_by(RESULTS) {
-                let end = cols.end.min(start + RESULTS);
-                for first in (start..end).step_by(self.packed.group) {
-                    let columns = self.packed.group.min(end - first);
-                    let b = p.x.b.offset(first as isize * p.x.b_col);
-                    for i in 0..columns * step {
-                        under_way.add(i).write(T::ZERO);
-                    }
-                    let pack = |l: usize, terms: usize, pitch: usize| {
-                        (self.pack)(&Panel {
-                            dst: p.packed,
-                            pitch,
-                            src: b.add(l),
-                            width: terms,
-                            w_step: 1,
-                            k_step: p.x.b_col,
-                            kc: columns,
-                        });
-                        (p.packed.cast_const().cast(), (pitch * size) as isize)
-                    };
-                    for l in (0..whole).step_by(terms) {
-                        let count = terms.min(whole - l);
-                        let (kernels, b) = match &self.direct {
-                            Some(direct) => {
-                                let col = p.x.b_col * size_of::<T>() as isize;
-                                (direct, (b.add(l).cast(), col))
-                            }
-                            None => (&self.packed, pack(l, count, count)),
-                        };
-                        dots(kernels, p.a.0.add(l), b, count / step, columns, under_way);
-                    }
-                    if whole < p.k {
-                        let b = pack(whole, p.k - whole, step);
-                        dots(&self.packed, rest, b, 1, columns, under_way);
-                    }
-                    (self.totals)(under_way, p.sums.add(first - start), columns);
-                }
-                self.write(p.x, 1, start, (p.sums, RESULTS), end - start);
             }
         }
     }
@@ -380,62 +269,6 @@ impl<T: Element> Place<'_, T> {
         }
         (self.rest, (block * size_of::<T::Acc>()) as isize)
     }
-
-    /// Adds blocks of rows of B to the sums of some columns.
-    unsafe fn add(
-        &self,
-        kernels: &Kernels<T::Acc>,
-        (a, a_row): Read<T::Acc>,
-        (b, b_row): (*const u8, isize),
-        blocks: usize,
-        columns: Range<usize>,
-        asks: bool,
-    ) {
-        let kernel = kernels.rows[usize::from(self.m > 1)][usize::from(asks)];
-        // SAFETY: the caller has the rows, the columns and their sums.
-        unsafe {
-            kernel(&mut Rows {
-                sums: self.sums.add(columns.start),
-                pitch: PITCH * size_of::<T::Acc>(),
-                rows: self.m,
-                a,
-                a_row,
-                b,
-                b_row,
-                blocks,
-                width: columns.len(),
-            });
-        }
-    }
-}
-
-/// Adds dot products with `columns` columns of B to the lanes of their sums.
-unsafe fn dots<S>(
-    kernels: &Kernels<S>,
-    a: *const S,
-    (b, b_col): (*const u8, isize),
-    steps: usize,
-    columns: usize,
-    to: *mut S,
-) {
-    let mut column = 0;
-    while column < columns {
-        let (taken, kernel) = match column + kernels.columns <= columns {
-            true => (kernels.columns, kernels.whole),
-            false => (1, kernels.single),
-        };
-        // SAFETY: the caller has the terms of these columns, and lanes for their sums.
-        unsafe {
-            kernel(&Columns {
-                a,
-                b: b.offset(column as isize * b_col),
-                b_col,
-                steps,
-                lanes: to.add(column * lanes::<S>()),
-            });
-        }
-        column += taken;
-    }
 }
 
 /// The rows of A as contiguous accumulators in `to`.
@@ -456,14 +289,16 @@ unsafe fn widened<T: Element>(x: &Operands<T>, [m, k]: [usize; 2], to: *mut T::A
 macro_rules! products {
     ($($t:ty: $elements:expr;)*) => {$(
         impl ThinProduct for $t {
-            fn thin(way: (Isa, bool), x: &Operands<Self>, extents: [usize; 3]) -> Option<ThinKernel<Self>> {
+            type Few = ThinKernel<$t>;
+            fn thin(way: (Isa, bool), _: &gemm::Kernels<$t>, x: &Operands<$t>, extents: [usize; 3]) -> Option<ThinKernel<$t>> {
                 ThinKernel::new(way, $elements, x, extents)
             }
         }
     )*};
     ($($t:ty),*) => {$(
         impl ThinProduct for $t {
-            fn thin(_: (Isa, bool), _: &Operands<Self>, _: [usize; 3]) -> Option<ThinKernel<Self>> {
+            type Few = Infallible;
+            fn thin(_: (Isa, bool), _: &gemm::Kernels<$t>, _: &Operands<$t>, _: [usize; 3]) -> Option<Infallible> {
                 None
             }
         }
@@ -479,4 +314,16 @@ products! {
     F8E4M3: None;
     F8E5M2: None;
 }
-products!(Byte, i32, i64);
+products!(i32, i64);
+
+impl ThinProduct for Byte {
+    type Few = FewBytes;
+    fn thin(
+        way: (Isa, bool),
+        kernels: &gemm::Kernels<Byte>,
+        x: &Operands<Byte>,
+        extents: [usize; 3],
+    ) -> Option<FewBytes> {
+        FewBytes::new(way, kernels.fours?, x, extents)
+    }
+}

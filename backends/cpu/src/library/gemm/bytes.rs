@@ -126,6 +126,7 @@ impl Signs {
                 step: 4,
                 excess: (self.a && self.b).then_some(excess),
                 multiple: 1,
+                fours: Some(self),
                 narrow: narrow::<Byte>(isa),
                 block: None,
             };
@@ -147,6 +148,7 @@ impl Signs {
             step: 2,
             excess: None,
             multiple: 1,
+            fours: None,
             narrow: narrow::<Byte>(isa),
             block: None,
         }

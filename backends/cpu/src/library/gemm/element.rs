@@ -1,6 +1,6 @@
 //! What the matrix product must know of an element type: how it accumulates, and which kernels this processor runs.
 
-use super::bytes::ExcessFn;
+use super::bytes::{ExcessFn, Signs};
 use super::code::{self, Sum};
 use super::halves;
 use super::pack::{PackFn, pack_plain};
@@ -25,6 +25,8 @@ pub(crate) struct Kernels<T: Element> {
     pub(crate) step: usize,
     /// What sums begin with, where packing has changed A.
     pub(crate) excess: Option<ExcessFn>,
+    /// Signs of bytes, if the machine sums the products of four at once.
+    pub(crate) fours: Option<Signs>,
     /// Packed steps of k of a panel of B are a multiple of this; those behind the last one are zeros.
     pub(crate) multiple: usize,
     /// Rounds rows of contiguous sums.
@@ -179,6 +181,7 @@ macro_rules! kernels {
                 a_words: 1,
                 step: 1,
                 multiple: 1,
+                fours: None,
                 excess: None,
                 narrow: narrow::<Self>(isa),
                 block: None,

@@ -164,15 +164,16 @@ const ALL: [Squares; 5] = [UNSIGNED, UNSIGNED_SIGNED, SIGNED_UNSIGNED, SIGNED, H
 
 /// The kernels for bytes of these signs. Only where the machine has [`Isa::sums_squares`].
 pub(super) fn bytes(signs: Signs, tiles: TileSet<i32>) -> Kernels<Byte> {
-    kernels(
-        tiles,
-        match (signs.a, signs.b) {
-            (false, false) => block::<Byte, 0>,
-            (false, true) => block::<Byte, 1>,
-            (true, false) => block::<Byte, 2>,
-            (true, true) => block::<Byte, 3>,
-        },
-    )
+    let block = match (signs.a, signs.b) {
+        (false, false) => block::<Byte, 0>,
+        (false, true) => block::<Byte, 1>,
+        (true, false) => block::<Byte, 2>,
+        (true, true) => block::<Byte, 3>,
+    };
+    Kernels {
+        fours: Isa::Avx512.sums_bytes().then_some(signs),
+        ..kernels(tiles, block)
+    }
 }
 
 /// The kernels for bf16. Only where the machine has [`Isa::sums_squares`].
@@ -221,6 +222,7 @@ fn kernels<T: Element>(tiles: TileSet<T::Acc>, block: BlockFn<T>) -> Kernels<T> 
         a_words: 1,
         step: 4 / size_of::<T>(),
         multiple: SIDE,
+        fours: None,
         excess: None,
         narrow: narrow::<T>(Isa::Avx512),
         block: Some(block),

@@ -1,6 +1,6 @@
 //! A constant B, packed once for all runs.
 
-use super::{MatDType, MatMut, MatmulKernel, Problem, ThinProduct, transposes};
+use super::{Few, MatDType, MatMut, MatmulKernel, Problem, ThinProduct, transposes};
 use crate::exec::Args;
 use crate::isa::Isa;
 use crate::library::Wanted;
@@ -73,7 +73,7 @@ impl Shared {
         c: &MatMut,
     ) -> Option<(usize, usize)> {
         let nr = kernels.columns();
-        let thin = T::thin(way, &self.operands(), [p.m, p.n, p.k])
+        let thin = T::thin(way, kernels, &self.operands(), [p.m, p.n, p.k])
             .is_some_and(|thin| thin.serves(kernels, p.m, true));
         let read = !thin && !transposes(p, c, nr);
         let len = gemm::packed_len(kernels, self.k, self.n);

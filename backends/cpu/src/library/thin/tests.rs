@@ -1,9 +1,9 @@
 //! The kernels written as machine code, those that are compiled, and sums in the same order one lane at a time.
 
 use super::kernels::Sums;
-use super::{ThinProduct, few, lanes};
+use super::{Few, ThinProduct, few, lanes};
 use crate::isa::Isa;
-use crate::library::gemm::{Element, KC, Operands, piece};
+use crate::library::gemm::{Element, KC, Operands, Uniform, piece};
 use half::{bf16, f16};
 use std::fmt::Debug;
 use thalweg_hal::f8::{F8E4M3, F8E5M2};
@@ -52,7 +52,7 @@ fn expected<T: Element<Acc: Sums>>(
 /// Products of all numbers of rows, in both layouts, with ends that are no whole vectors.
 fn check<T>(lane: usize, make: impl Fn(f32) -> T, fma: fn(T::Acc, T::Acc, T::Acc) -> T::Acc)
 where
-    T: ThinProduct<Acc: Sums + PartialEq + Debug> + Debug,
+    T: Uniform<Acc: Sums + PartialEq + Debug> + ThinProduct + Debug,
     T::Out: PartialEq + Debug,
 {
     let mut seed = 7;
@@ -96,7 +96,7 @@ where
                     c_col: 1,
                     beside: None,
                 };
-                let Some(thin) = T::thin((isa, codegen), &x, [m, n, k]) else {
+                let Some(thin) = T::thin((isa, codegen), &T::kernels(isa, codegen), &x, [m, n, k]) else {
                     let written = codegen && isa != Isa::Baseline;
                     assert!(m > 1 || lane > 1 && by_rows && !written, "{m} rows");
                     continue;

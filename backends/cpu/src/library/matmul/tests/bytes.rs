@@ -5,7 +5,7 @@ use crate::library::gemm::{self, Byte, Signs, Way};
 use crate::library::matmul::{After, Before, MatMut, MatRef, Problem, typed};
 
 /// What the element is.
-fn value(byte: Byte, signed: bool) -> i32 {
+pub(super) fn value(byte: Byte, signed: bool) -> i32 {
     if signed {
         i32::from(byte.0 as i8)
     } else {
@@ -14,7 +14,7 @@ fn value(byte: Byte, signed: bool) -> i32 {
 }
 
 /// Extreme values half of the time, whose products saturate 16 bits where an instruction adds two of them there.
-fn element(rng: &mut Rng) -> Byte {
+pub(super) fn element(rng: &mut Rng) -> Byte {
     Byte(match rng.below(2) {
         0 => rng.next() as u8,
         _ => [0x00, 0x7f, 0x80, 0xff][rng.below(4)],

@@ -6,16 +6,16 @@ use half::{bf16, f16};
 use std::ptr::null_mut;
 
 /// Memory whose first or last byte is beside a page that may not be touched.
-struct Guarded {
+pub(super) struct Guarded {
     pages: *mut u8,
     bytes: usize,
-    start: *mut u8,
+    pub(super) start: *mut u8,
 }
 
 const PAGE: usize = 4096;
 
 impl Guarded {
-    fn new<T: Copy>(values: &[T], at_end: bool) -> Self {
+    pub(super) fn new<T: Copy>(values: &[T], at_end: bool) -> Self {
         let size = size_of_val(values);
         let inner = size.next_multiple_of(PAGE);
         let bytes = inner + 2 * PAGE;
