@@ -4,8 +4,9 @@ use super::frame::{Frame, Lanes, loops_of};
 use super::launch::Launch;
 use super::moves::copy_one;
 use super::past::fence;
-use super::plan::Phase;
+use super::plan::{Phase, Step};
 use super::space::MAX_AXES;
+use crate::isa::follows_pages;
 use crate::loops::{Best, LANES, Reduction, SEGMENT};
 use crate::parallel::Parallel;
 use smallvec::SmallVec;
@@ -24,6 +25,7 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
     if threads > 1 && rows < 2 * threads as u64 && segments > rows {
         return by_segment(launch, threads, parallel);
     }
+    let alone = matches!(&launch.plan.phases[..], [phase] if bare(phase).is_some());
     let loops: usize = launch.plan.phases.iter().map(|p| loops_of(&p.element)).sum();
     launch.split(rows, threads, parallel, &|rows| {
         let mut frame = Frame::new(launch);
@@ -34,12 +36,12 @@ pub(super) fn run(launch: &Launch<'_>, threads: usize, parallel: &dyn Parallel) 
             // A row of one block is asked for while the row before it runs, a short one in its first phase: later ones
             // find it in the cache.
             let single = length <= launch.block as u64;
-            if single {
+            if single && !alone {
                 frame.share_prefetch(loops, length as usize);
                 frame.restart_prefetch();
             }
             for (k, phase) in launch.plan.phases.iter().enumerate() {
-                if !single {
+                if !single && !alone {
                     let asks = k == 0 || length > CACHED;
                     frame.share_prefetch(loops_of(&phase.element), if asks { launch.block } else { 0 });
                 }
@@ -172,6 +174,25 @@ fn combine(loops: &Reduction, a: Partial, b: Partial) -> Partial {
     }
 }
 
+/// The parameter of a phase that only reduces its elements as they are, on processors that need not be asked for what is read next.
+fn bare(phase: &Phase) -> Option<usize> {
+    if !follows_pages() {
+        return None;
+    }
+    match phase.element[..] {
+        [
+            Step::Load {
+                param,
+                out,
+                moved: false,
+                ..
+            },
+            Step::Reduce { arg, .. },
+        ] if out == arg => Some(param as usize),
+        _ => None,
+    }
+}
+
 impl Frame<'_> {
     /// Points the parameters at the start of a row.
     fn start_row(&mut self, other: &[u64; MAX_AXES]) {
@@ -208,6 +229,15 @@ impl Frame<'_> {
     fn row_phase(&mut self, k: usize, length: u64) {
         let plan = self.plan;
         let reduces = &plan.phases[k].reduces;
+        if length <= SEGMENT as u64 {
+            let mut results = SmallVec::<[Partial; 4]>::new();
+            self.segment(k, 0..length, |_, result| results.push(result));
+            for (i, (result, &r)) in results.into_iter().zip(reduces).enumerate() {
+                let result = self.found(k, i, result);
+                self.put_result(r as usize, result);
+            }
+            return;
+        }
         let mut trees: SmallVec<[Tree; 2]> = reduces.iter().map(|_| Tree::default()).collect();
         let mut start = 0;
         loop {
@@ -271,8 +301,14 @@ impl Frame<'_> {
 
     /// Walks the elements `range` of the present row, whose start is at a multiple of a segment.
     fn elements(&mut self, phase: &Phase, range: std::ops::Range<u64>) {
-        let block = self.launch.block as u64;
+        let mut block = self.launch.block as u64;
         let mut first = range.start;
+        self.go_to(first);
+        let all = Lanes::Block((range.end - first) as usize);
+        if !range.is_empty() && bare(phase).is_some_and(|p| self.is_unit(p, all)) {
+            // Nothing goes through the memory of the frame.
+            block = SEGMENT as u64;
+        }
         while first < range.end {
             let n = (range.end - first).min(block) as usize;
             self.go_to(first);

@@ -389,7 +389,9 @@ impl<T: ThinProduct> Product<'_, T> {
             unsafe { self.pack(&whole) };
         }
         let shared = &(&self.x, Shared(whole));
-        let (n, strides, thin) = (self.problem.n, self.strides, self.thin);
+        let (m, n, strides, thin) = (self.problem.m, self.problem.n, self.strides, self.thin);
+        // Each of many small products may need no packing.
+        let small = !whole.is_packed() && m.saturating_mul(n).saturating_mul(k) < 2 * self.grain;
         let (epilogue, swap, [matrix, col]) = (self.epilogue, self.swap, self.first);
         grid.run(self.parallel, &|batch, rows, cols| {
             let x = shared.0.0.batch(strides, batch);
@@ -398,6 +400,9 @@ impl<T: ThinProduct> Product<'_, T> {
             unsafe {
                 match thin {
                     Some(thin) => thin.run(&x, [rows.len(), n, k], cols.clone()),
+                    None if small
+                        && [rows.len(), cols.len()] == [m, n]
+                        && gemm::direct(kernels, &x, [m, n, k]) => {}
                     None => gemm::block(kernels, &x, whole, k, rows.clone(), cols.clone()),
                 }
             }

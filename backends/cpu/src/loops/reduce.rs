@@ -285,6 +285,15 @@ fn start<T: Num<Key: Key>, const MAX: bool>() -> i64 {
     }
 }
 
+/// For loops of the greatest: AVX2 takes two instructions for that of 64 bits.
+const fn widest<T: Num>() -> Isa {
+    if size_of::<T>() == 8 {
+        Isa::Avx512
+    } else {
+        T::WIDEST
+    }
+}
+
 #[inline(always)]
 unsafe fn best_of<T: Num<Key: Key>, const MAX: bool>(n: usize, x: *const T) -> T::Key {
     // SAFETY: the caller vouches for n > 0 elements.
@@ -298,7 +307,7 @@ unsafe fn best_of<T: Num<Key: Key>, const MAX: bool>(n: usize, x: *const T) -> T
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> RowBest for Greatest<T, MAX> {
-    const WIDEST: Isa = T::WIDEST;
+    const WIDEST: Isa = widest::<T>();
 
     #[inline(always)]
     unsafe fn run(n: usize, best: *mut Best, x: *const u8, _first: i64) {
@@ -310,7 +319,7 @@ impl<T: Num<Key: Key>, const MAX: bool> RowBest for Greatest<T, MAX> {
 }
 
 impl<T: Num<Key: Key>, const MAX: bool> RowBest for Place<T, MAX> {
-    const WIDEST: Isa = T::WIDEST;
+    const WIDEST: Isa = widest::<T>();
 
     #[inline(always)]
     unsafe fn run(n: usize, best: *mut Best, x: *const u8, first: i64) {

@@ -41,18 +41,25 @@ pub(crate) unsafe fn direct<T: Element>(
     if !summed_in_place || kernels.block.is_some() || k == 0 || k > KC {
         return false;
     }
-    let (tiles, panels) = (m.div_ceil(mr), n / nr);
-    if panels * nr != n || !reads_a(x, m, k, panels) || !reads_b(x, n, k, tiles) {
+    let (tiles, panels) = (m.div_ceil(mr), n.div_ceil(nr));
+    let narrow = kernels.tiles.narrow;
+    let whole = n.is_multiple_of(nr) || 2 * n % nr == 0 && !narrow.is_empty();
+    if !whole || !reads_a(x, m, k, panels) || !reads_b(x, n, k, tiles) {
         return false;
     }
     let heights = Pieces::new(m, tiles);
     for column in (0..n).step_by(nr) {
+        let tiles_of = if n - column < nr {
+            narrow
+        } else {
+            kernels.tiles.strided
+        };
         let mut t = 0;
         while t < tiles {
             let (together, rows) = (heights.alike(t), heights.at(t));
             // SAFETY: the caller's promise.
             unsafe {
-                kernels.tiles.strided[rows.len() - 1](&TileArgs {
+                tiles_of[rows.len() - 1](&TileArgs {
                     tiles: together,
                     rows: rows.len(),
                     kc: k,

@@ -89,6 +89,8 @@ pub(crate) struct TileSet<S: 'static> {
     pub(crate) packed: &'static [TileFn<S>],
     /// Kernels of height `index + 1` for A with any strides.
     pub(crate) strided: &'static [TileFn<S>],
+    /// The same for tiles of half the width; none where only machine code has them.
+    pub(crate) narrow: &'static [TileFn<S>],
     /// Kernels of height `index + 1` for packed A and a B that is far, which they pack on their way: the ports for memory are idle
     /// anyway.
     pub(crate) copying: &'static [TileFn<S>],
@@ -185,6 +187,7 @@ macro_rules! tile_set {
                 nr: <$vector as Vector>::LANES * $nv,
                 packed: KERNELS,
                 strided: KERNELS,
+                narrow: &[],
                 copying: KERNELS,
             }
         };

@@ -5,6 +5,7 @@ mod bytes;
 mod few;
 mod guards;
 mod halves;
+mod small;
 mod tasks;
 
 use super::*;

@@ -136,7 +136,7 @@ unsafe impl Send for Entry {}
 unsafe impl Sync for Entry {}
 
 /// The micro-kernels by height, for each form.
-type Heights = [&'static [Entry]; 3];
+type Heights = [&'static [Entry]; 4];
 
 /// Micro-kernels, by instruction set and sum.
 static TILES: [[OnceLock<Option<Heights>>; Sum::ALL.len()]; 2] =
@@ -174,25 +174,29 @@ pub(super) fn tiles<S>(sum: Sum, isa: Isa) -> Option<TileSet<S>> {
     let wide = isa == Isa::Avx512;
     let heights = (*TILES[usize::from(wide)][sum as usize].get_or_init(|| {
         let mut asm = assembler(wide);
-        let forms = [Form::Packed, Form::Strided, Form::Copying];
-        let starts = forms.map(|form| {
+        let forms = [
+            (Form::Packed, VECTORS),
+            (Form::Strided, VECTORS),
+            (Form::Copying, VECTORS),
+            (Form::Strided, VECTORS / 2),
+        ];
+        let starts = forms.map(|(form, vectors)| {
             let rows = 1..=most_rows(wide);
-            rows.map(|rows| tile(&mut asm, sum, rows, VECTORS, form))
+            rows.map(|rows| tile(&mut asm, sum, rows, vectors, form))
                 .collect::<Vec<_>>()
         });
         let entries: &'static [Entry] = keep(&asm.code, starts.concat())?.leak();
-        let [packed, strided, copying] =
-            [0, 1, 2].map(|form| &entries[form * most_rows(wide)..][..most_rows(wide)]);
-        Some([packed, strided, copying])
+        Some([0, 1, 2, 3].map(|form| &entries[form * most_rows(wide)..][..most_rows(wide)]))
     }))?;
     // SAFETY: the entries are functions of this type, which reads nothing of `S` but its size.
     let functions = heights
         .map(|entries| unsafe { std::mem::transmute::<&'static [Entry], &'static [TileFn<S>]>(entries) });
-    let [packed, strided, copying] = functions;
+    let [packed, strided, copying, narrow] = functions;
     Some(TileSet {
         nr: VECTORS * usize::from(isa.bits() as u16) / 8 / size_of::<S>(),
         packed,
         strided,
+        narrow,
         copying,
     })
 }

@@ -116,6 +116,7 @@ macro_rules! flushed_set {
                 nr: $width,
                 packed: KERNELS,
                 strided: &[],
+                narrow: &[],
                 copying: &[],
             }
         };
