@@ -1,7 +1,9 @@
-//! Products so small that packing would cost more than it saves: A and B are read where they lie, and C is written there.
+//! Products so small that packing would cost more than it saves: A and B are read where they lie, and C is written there. A B of few
+//! columns is copied.
 
 use super::tile::{Lines, TileArgs};
 use super::{Element, KC, Kernels, Operands, Pieces, rows_collide};
+use std::mem::MaybeUninit;
 
 /// Up to this many panels of B, A is read in place: packing would cost more than it saves.
 const PANELS_UNPACKED_A: usize = 2;
@@ -9,6 +11,10 @@ const PANELS_UNPACKED_A: usize = 2;
 const PANELS_UNPACKED_SMALL_A: usize = 4;
 /// Up to this many tiles of A, rows of a B of at most `UNPACKED` elements are read in place.
 const TILES_UNPACKED_B: usize = 16;
+/// Elements of a B and of a C that are copied one by one, for tiles that they do not fill.
+const TINY: usize = 256;
+/// The same with what fills up rows.
+const COPIED: usize = 1024;
 /// Elements of an operand that stays in a small L2 unpacked.
 const UNPACKED: usize = 1 << 15;
 
@@ -27,7 +33,8 @@ pub(super) fn reads_b<T: Element>(x: &Operands<T>, columns: usize, kc: usize, ti
     T::DIRECT && x.b_col == 1 && tiles <= TILES_UNPACKED_B && kc * columns <= UNPACKED
 }
 
-/// Computes C of `m` rows and `n` columns as [`super::block`] would, if that would pack nothing and has one block of k; whether it did.
+/// Computes C of `m` rows and `n` columns as [`super::block`] would, if that has one block of k and would pack nothing, or next to nothing;
+/// whether it did.
 ///
 /// # Safety
 /// That of [`super::block`].
@@ -37,15 +44,21 @@ pub(crate) unsafe fn direct<T: Element>(
     [m, n, k]: [usize; 3],
 ) -> bool {
     let (mr, nr) = (kernels.tiles.strided.len(), kernels.tiles.nr);
-    let summed_in_place = T::SUMS && x.c_col == 1 && kernels.step == 1 && kernels.excess.is_none();
-    if !summed_in_place || kernels.block.is_some() || k == 0 || k > KC {
+    let plain = T::SUMS && T::DIRECT && kernels.step == 1 && kernels.excess.is_none();
+    if !plain || kernels.block.is_some() || k == 0 || k > KC {
         return false;
     }
     let (tiles, panels) = (m.div_ceil(mr), n.div_ceil(nr));
     let narrow = kernels.tiles.narrow;
     let whole = n.is_multiple_of(nr) || 2 * n % nr == 0 && !narrow.is_empty();
-    if !whole || !reads_a(x, m, k, panels) || !reads_b(x, n, k, tiles) {
-        return false;
+    if x.c_col != 1 || !whole || !reads_a(x, m, k, panels) || !reads_b(x, n, k, tiles) {
+        let tiny = n < nr && k * n <= TINY && m * n <= TINY;
+        let fits = tiny && k * width_for(kernels, n) <= COPIED && x.beside.is_none();
+        if fits {
+            // SAFETY: the caller's promise.
+            unsafe { padded(kernels, x, [m, n, k]) };
+        }
+        return fits;
     }
     let heights = Pieces::new(m, tiles);
     for column in (0..n).step_by(nr) {
@@ -84,4 +97,68 @@ pub(crate) unsafe fn direct<T: Element>(
         }
     }
     true
+}
+
+/// The width of the tile that `n` columns fill best, which are fewer than a whole one has.
+fn width_for<T: Element>(kernels: &Kernels<T>, n: usize) -> usize {
+    let nr = kernels.tiles.nr;
+    match 2 * n <= nr && !kernels.tiles.narrow.is_empty() {
+        true => nr / 2,
+        false => nr,
+    }
+}
+
+/// Computes C of fewer columns than a tile has, of which B is copied and filled up with zeros.
+unsafe fn padded<T: Element>(kernels: &Kernels<T>, x: &Operands<T>, [m, n, k]: [usize; 3]) {
+    let width = width_for(kernels, n);
+    let tiles = match width < kernels.tiles.nr {
+        true => kernels.tiles.narrow,
+        false => kernels.tiles.strided,
+    };
+    let mut copied = [const { MaybeUninit::<T::Acc>::uninit() }; COPIED];
+    let mut sums = [const { MaybeUninit::<T::Acc>::uninit() }; COPIED];
+    let height = tiles.len().min(COPIED / width);
+    // SAFETY: the operands have these rows and columns, and both places have room for as many of a tile.
+    unsafe {
+        let (b, c): (*mut T::Acc, *mut T::Acc) = (copied.as_mut_ptr().cast(), sums.as_mut_ptr().cast());
+        for l in 0..k {
+            let from = x.b.wrapping_offset(l as isize * x.b_row);
+            let to = b.add(l * width);
+            for j in 0..n {
+                to.add(j)
+                    .write((*from.wrapping_offset(j as isize * x.b_col)).widen());
+            }
+            for j in n..width {
+                to.add(j).write(T::ZERO);
+            }
+        }
+        for top in (0..m).step_by(height) {
+            let rows = height.min(m - top);
+            tiles[rows - 1](&TileArgs {
+                tiles: 1,
+                rows,
+                kc: k,
+                a: x.a.wrapping_offset(top as isize * x.a_row).cast(),
+                a_tile: 0,
+                a_row: x.a_row,
+                a_k: x.a_col,
+                b: b.cast_const(),
+                b_k: width as isize,
+                c,
+                c_row: width as isize,
+                start: std::ptr::null(),
+                accumulate: false,
+                beside: 0,
+                copy: std::ptr::null_mut(),
+                next: [Lines::NONE; 2],
+            });
+            for i in 0..rows {
+                let to = x.c.wrapping_offset((top + i) as isize * x.c_row);
+                for j in 0..n {
+                    let sum = T::narrow(*c.add(i * width + j));
+                    *to.wrapping_offset(j as isize * x.c_col) = sum;
+                }
+            }
+        }
+    }
 }
