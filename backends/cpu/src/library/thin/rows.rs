@@ -16,7 +16,7 @@ impl<T: Element> ThinKernel<T> {
     pub(super) unsafe fn by_rows(&self, p: &Place<'_, T>, cols: Range<usize>) {
         let pairs = p.k.div_ceil(self.lane);
         let blocks = pairs.div_ceil(KC);
-        let chunk = if p.m > 1 { CHUNK / 2 } else { CHUNK };
+        let chunk = if p.m > 2 { CHUNK / 2 } else { CHUNK };
         for start in cols.clone().step_by(chunk) {
             let width = chunk.min(cols.end - start);
             // SAFETY: as the caller's; there are `PITCH` sums of each row, and as many of the blocks before.
