@@ -1,6 +1,7 @@
 //! The kernels written as machine code, those that are compiled, and sums in the same order one lane at a time.
 
 use super::kernels::Sums;
+use super::squares::{self, Squared};
 use super::{Few, ThinProduct, few, lanes};
 use crate::isa::Isa;
 use crate::library::gemm::{Element, KC, Operands, Uniform, piece};
@@ -132,4 +133,55 @@ fn sums_run_in_one_order() {
     check(1, |x| f16::from_f32(x / 3.0), wide);
     check(1, F8E4M3::from_f32, wide);
     check(1, F8E5M2::from_f32, wide);
+}
+
+/// Squares of bf16 by the instruction for pairs and by others, whatever this processor would choose.
+#[test]
+fn pairs_are_summed_alike_by_all_instructions() {
+    let (mut seed, [m, n, k]) = (3, [5, 40, 1003]);
+    // Products around the least normal number, and a row whose products are all below it.
+    let mut numbers = |count: usize| {
+        let number = |seed: &mut u64| number(seed) * f32::from_bits(((*seed >> 40) as u32 % 60 + 40) << 23);
+        (0..count)
+            .map(|_| bf16::from_f32(number(&mut seed)))
+            .collect::<Vec<_>>()
+    };
+    let (mut a, b) = (numbers(m * k), numbers(n * k));
+    for x in &mut a[..k] {
+        *x = bf16::from_f32(x.to_f32().signum() * 1e-36);
+    }
+    let mut results = Vec::new();
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        for squared in [Squared::Pairs, Squared::PairsApart] {
+            let Some(kernel) = squares::kernel(isa, squared) else {
+                continue;
+            };
+            let mut c = vec![bf16::ZERO; m * n];
+            let x = Operands {
+                a: a.as_ptr(),
+                a_row: k as isize,
+                a_col: 1,
+                b: b.as_ptr(),
+                b_row: 1,
+                b_col: k as isize,
+                c: c.as_mut_ptr(),
+                c_row: n as isize,
+                c_col: 1,
+                beside: None,
+            };
+            let kernels = bf16::kernels(isa, true);
+            let mut thin = bf16::thin((isa, true), &kernels, &x, [1, n, k]).expect("one row has a kernel");
+            thin.squares = Some(kernel);
+            // SAFETY: the operands have these extents.
+            unsafe { thin.run(&x, [m, n, k], 0..n) };
+            results.push(c.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+        }
+    }
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+    let zero = |bits: &u16| bits << 1 == 0;
+    assert!(
+        results
+            .iter()
+            .all(|c| c[..n].iter().all(zero) && !c.iter().all(zero))
+    );
 }
