@@ -119,10 +119,13 @@ impl Survey {
                 self.time(&format!("{name}rows_{rows}_linear"), || x.matmul(&w.t()))?;
             }
         }
-        let layer = QuantizedDense::dynamic(&Dense::new(2048, 2048, &self.cx)?)?;
-        for rows in [1, 2, 8] {
-            let x = self.random(&[rows, 2048]);
-            self.time(&format!("i8_rows_{rows}_linear"), || layer.forward(&x))?;
+        let named = [1, 2, 8].map(|rows| (rows, format!("i8_rows_{rows}_linear")));
+        if named.iter().any(|(_, name)| name.contains(&self.filter)) {
+            let layer = QuantizedDense::dynamic(&Dense::new(2048, 2048, &self.cx)?)?;
+            for (rows, name) in named {
+                let x = self.random(&[rows, 2048]);
+                self.time(&name, || layer.forward(&x))?;
+            }
         }
         for (name, dtype) in [("decoder", DType::F32), ("bf16_decoder", DType::BF16)] {
             if !name.contains(&self.filter) {

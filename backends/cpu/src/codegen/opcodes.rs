@@ -45,8 +45,11 @@ pub(crate) const FNMA213: Code = Code(M0F38, Prefix::P66, 0xac);
 pub(crate) const FNMA231: Code = Code(M0F38, Prefix::P66, 0xbc);
 pub(crate) const FNMA132: Code = Code(M0F38, Prefix::P66, 0x9c);
 pub(crate) const XOR: Code = Code(M0F, Prefix::None, 0x57);
+pub(crate) const AND: Code = Code(M0F, Prefix::None, 0x54);
 pub(crate) const ADD_I32: Code = Code(M0F, Prefix::P66, 0xfe);
 pub(crate) const ADD_I64: Code = Code(M0F, Prefix::P66, 0xd4);
+/// Sums of neighbours among lanes of 32 bits: those of the first operand, then those of the second, in each half.
+pub(crate) const ADD_NEIGHBOURS: Code = Code(M0F38, Prefix::P66, 0x02);
 /// Of integers of 32 and of 64 bits.
 pub(crate) const MULTIPLY: Code = Code(M0F38, Prefix::P66, 0x40);
 /// Sums of two products of 16 bits.
@@ -89,7 +92,7 @@ pub(super) fn binary_code(op: Binary) -> Code {
         Binary::Min => Code(M0F, Prefix::None, 0x5d),
         Binary::Div => Code(M0F, Prefix::None, 0x5e),
         Binary::Max => Code(M0F, Prefix::None, 0x5f),
-        Binary::And => Code(M0F, Prefix::None, 0x54),
+        Binary::And => AND,
         Binary::Or => Code(M0F, Prefix::None, 0x56),
         Binary::Xor => XOR,
         Binary::IntAdd => ADD_I32,

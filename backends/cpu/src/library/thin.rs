@@ -163,6 +163,27 @@ const fn lanes<S>() -> usize {
 type Read<S> = (*const S, isize);
 
 impl<T: Element> ThinKernel<T> {
+    /// Copies terms of A, fewer than `block`, and fills up to as many with -0: times a zero of B, it changes no sum. Products of many rows
+    /// have +0 as the second of a pair.
+    unsafe fn rest(&self, p: &Place<'_, T>, terms: Range<usize>, block: usize) -> Read<T::Acc> {
+        let pairs = terms.len().next_multiple_of(self.lane);
+        for i in 0..p.m {
+            for l in 0..block {
+                // SAFETY: A has these terms, and `rest` room for a block of each row.
+                unsafe {
+                    let row = p.a.0.byte_offset(i as isize * p.a.1);
+                    let value = match l < terms.len() {
+                        true => *row.add(terms.start + l),
+                        false if l < pairs => T::ZERO,
+                        false => self.minus_zero,
+                    };
+                    p.rest.add(i * block + l).write(value);
+                }
+            }
+        }
+        (p.rest, (block * size_of::<T::Acc>()) as isize)
+    }
+
     /// Rounds `m` runs of sums into C from column `start` on.
     unsafe fn write(
         &self,
@@ -218,7 +239,6 @@ impl<T: Element> Few<T> for ThinKernel<T> {
                 x,
                 m,
                 k,
-                minus_zero: self.minus_zero,
                 a,
                 rest: rest_at,
                 sums: sums_at,
@@ -238,7 +258,6 @@ struct Place<'a, T: Element> {
     x: &'a Operands<T>,
     m: usize,
     k: usize,
-    minus_zero: T::Acc,
     a: Read<T::Acc>,
     /// Memory for elements of A that are no whole block.
     rest: *mut T::Acc,
@@ -246,29 +265,6 @@ struct Place<'a, T: Element> {
     sums: *mut T::Acc,
     /// Memory for elements of B.
     packed: *mut T::Acc,
-}
-
-impl<T: Element> Place<'_, T> {
-    /// Copies terms of A, fewer than `block`, and fills up to as many with -0: times a zero of B, it changes no sum. Products of many rows
-    /// have +0 as the second of a pair.
-    unsafe fn rest(&self, terms: Range<usize>, block: usize, lane: usize) -> Read<T::Acc> {
-        let pairs = terms.len().next_multiple_of(lane);
-        for i in 0..self.m {
-            for l in 0..block {
-                // SAFETY: A has these terms, and `rest` room for a block of each row.
-                unsafe {
-                    let row = self.a.0.byte_offset(i as isize * self.a.1);
-                    let value = match l < terms.len() {
-                        true => *row.add(terms.start + l),
-                        false if l < pairs => T::ZERO,
-                        false => self.minus_zero,
-                    };
-                    self.rest.add(i * block + l).write(value);
-                }
-            }
-        }
-        (self.rest, (block * size_of::<T::Acc>()) as isize)
-    }
 }
 
 /// The rows of A as contiguous accumulators in `to`.

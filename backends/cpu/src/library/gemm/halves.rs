@@ -11,6 +11,9 @@ use super::lanes::lanes;
 use super::pack::{PackFn, Panel};
 use crate::isa::Isa;
 
+/// MXCSR with every exception masked, rounding to nearest, and denormals taken and given as zeros.
+pub(crate) const MXCSR_FLUSHING: u32 = 0x9fc0;
+
 /// The kernels for an instruction set that this processor has; `sums_halves` only where it has [`Isa::sums_halves`].
 pub(crate) fn kernels<T: Uniform<Acc = f32>>(isa: Isa, sums_halves: bool, codegen: bool) -> Kernels<T> {
     let (tiles, apart) = match isa {

@@ -27,9 +27,9 @@ pub(crate) use bytes::Way;
 pub(crate) use bytes::{Pairs256, Pairs512};
 pub(crate) use direct::direct;
 pub(crate) use element::{Element, Kernels, NarrowFn, Stored, Uniform, Wide, narrow};
-pub(crate) use halves::by_amx;
 #[cfg(test)]
 pub(crate) use halves::kernels as halves_kernels;
+pub(crate) use halves::{MXCSR_FLUSHING, by_amx};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};

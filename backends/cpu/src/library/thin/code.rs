@@ -7,6 +7,7 @@ use crate::codegen::assembler::{
 };
 use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, LOAD_WORDS, SHIFT, STORE};
 use crate::isa::Isa;
+use crate::library::gemm::MXCSR_FLUSHING;
 use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs, times};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
@@ -74,14 +75,12 @@ impl Elements {
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
 const LINE: i32 = 64;
-/// MXCSR with every exception masked, rounding to nearest, and denormals taken and given as zeros.
-pub(super) const MXCSR_FLUSHING: u32 = 0x9fc0;
-/// Where the code has it.
+/// Where the code has [`MXCSR_FLUSHING`].
 const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
 /// Where a function keeps MXCSR as it was.
 pub(super) const USUAL: Rm = Rm::Stack(-8);
 
-const fn at(base: u8, offset: i32) -> Rm {
+pub(super) const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
 }
 

@@ -20,7 +20,7 @@ impl<T: Element> ThinKernel<T> {
         // SAFETY: as the caller's; there are `RESULTS` sums and lanes of `MOST_COLUMNS`, and memory for as many columns of `TERMS`.
         unsafe {
             let under_way = p.sums.add(RESULTS);
-            let (rest, _) = p.rest(whole..p.k, step, 1);
+            let (rest, _) = self.rest(p, whole..p.k, step);
             for start in cols.clone().step_by(RESULTS) {
                 let end = cols.end.min(start + RESULTS);
                 for first in (start..end).step_by(self.packed.group) {

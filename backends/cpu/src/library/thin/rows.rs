@@ -65,7 +65,7 @@ impl<T: Element> ThinKernel<T> {
             for l in terms.clone().step_by(ROWS) {
                 let (a, from) = match l < whole {
                     true => ((p.a.0.add(l), p.a.1), inner),
-                    false => (p.rest(whole..terms.end, ROWS, self.lane), 0),
+                    false => (self.rest(p, whole..terms.end, ROWS), 0),
                 };
                 if from == width {
                     continue;

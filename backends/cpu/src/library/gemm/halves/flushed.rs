@@ -5,10 +5,11 @@
 #![cfg(target_arch = "x86_64")]
 
 use super::super::tile::{TileArgs, TileFn, TileSet};
+use super::MXCSR_FLUSHING;
 use std::arch::asm;
 
-/// MXCSR with every exception masked, rounding to nearest, and denormals taken and given as zeros.
-static FLUSHING: u32 = 0x9fc0;
+/// [`MXCSR_FLUSHING`] in memory.
+static FLUSHING: u32 = MXCSR_FLUSHING;
 
 /// Defines a function that sums a tile of the given rows, each by its number and its two registers. The registers before them hold an
 /// element of A, a mask of the upper half of lanes, and a row of B; `$bytes` is the size of one. A tile of fewer rows in C takes what

@@ -1,10 +1,11 @@
 //! Dot products of bytes as machine code, written once for a process and kind.
 
+use super::super::code::at;
 use super::Dots;
-use crate::codegen::assembler::{
-    Assembler, Code, Extra, Label, Map, Prefix, RAX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+use crate::codegen::assembler::{Assembler, Extra, Label, RAX, RCX, RDI, RDX, RSI, Rm, UNEQUAL};
+use crate::codegen::opcodes::{
+    ADD_I32, ADD_NEIGHBOURS, BROADCAST, DOT_BYTES, LOAD, NEXT_HALF, NEXT_QUARTER, STORE, XOR,
 };
-use crate::codegen::opcodes::{ADD_I32, BROADCAST, DOT_BYTES, LOAD, NEXT_HALF, NEXT_QUARTER, STORE};
 use crate::isa::Isa;
 use crate::library::gemm::code::{Entry, assembler, keep, runs, times};
 use std::mem::{offset_of, transmute};
@@ -28,15 +29,6 @@ const ONES: Rm = Rm::Pool { at: 0, each: false };
 
 /// Bytes of a column that are asked for ahead of time.
 const AHEAD: i32 = 512;
-/// The exclusive or of integers.
-const ZERO: Code = Code(Map::M0F, Prefix::P66, 0xef);
-
-/// Sums of neighbours among lanes of 32 bits: those of the first operand, then those of the second, in each half.
-const ADD_NEIGHBOURS: Code = Code(Map::M0F38, Prefix::P66, 0x02);
-
-const fn at(base: u8, offset: i32) -> Rm {
-    Rm::Base { base, offset }
-}
 
 /// Rows of A of a call, the most first: their sums stay in registers.
 const fn rows(wide: bool) -> [usize; 3] {
@@ -98,7 +90,7 @@ fn function(asm: &mut Assembler, order: Order, rows: i32) -> usize {
         asm.lanes(BROADCAST, ones, 0, ONES, false, 0);
     }
     for sum in 0..(summed * columns) as u8 {
-        asm.lanes(ZERO, sum, sum, Rm::Reg(sum), false, 0);
+        asm.lanes(XOR, sum, sum, Rm::Reg(sum), false, 0);
     }
     let mut step = Label::default();
     asm.align(32);

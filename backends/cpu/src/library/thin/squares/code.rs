@@ -1,12 +1,13 @@
 //! Products with squares of B as machine code, written once for a process and kind.
 
-use super::super::code::{MXCSR_FLUSHING, USUAL, control};
+use super::super::code::{USUAL, at, control};
 use super::Squares;
 use crate::codegen::assembler::{
-    Assembler, Code, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+    Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
-use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, SHIFT, STORE};
+use crate::codegen::opcodes::{AND, FMA231, FROM_F16, LEFT, LOAD, SHIFT, STORE};
 use crate::isa::Isa;
+use crate::library::gemm::MXCSR_FLUSHING;
 use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs, times, transpose};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
@@ -79,14 +80,9 @@ pub(super) const GROUP: usize = 64;
 const AHEAD: i32 = 512;
 /// The upper half of a lane.
 const UPPER: u32 = 0xffff_0000;
-const AND: Code = Code(Map::M0F, Prefix::None, 0x54);
 /// Where the code has MXCSR, and a vector of [`UPPER`].
 const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
 const UPPERS: usize = 4;
-
-const fn at(base: u8, offset: i32) -> Rm {
-    Rm::Base { base, offset }
-}
 
 struct Writer<'a> {
     asm: &'a mut Assembler,
@@ -113,13 +109,11 @@ impl Writer<'_> {
     }
 
     /// Adds a lane of the square times its factors. Of two, the odd one comes first.
-    fn add(&mut self, sum: u8, lane: u8, factors: Rm, [spare, other]: [u8; 2]) {
+    fn add(&mut self, sum: u8, lane: u8, (base, offset): (u8, i32), [spare, other]: [u8; 2]) {
         if self.squared != Squared::PairsApart {
-            return self.multiply_add(self.squared.sum().code(), sum, lane, factors, spare);
+            let code = self.squared.sum().code();
+            return self.multiply_add(code, sum, lane, at(base, offset), spare);
         }
-        let Rm::Base { base, offset } = factors else {
-            return;
-        };
         let upper = Rm::Pool {
             at: UPPERS,
             each: self.asm.wide,
@@ -194,7 +188,7 @@ impl Writer<'_> {
             let sums = at(TO, group * width);
             self.asm.lanes(LOAD, sum, 0, sums, false, 0);
             for (i, lane) in square.enumerate() {
-                self.add(sum, lane, at(FACTORS, i as i32 * squared.factors()), spare);
+                self.add(sum, lane, (FACTORS, i as i32 * squared.factors()), spare);
             }
             self.asm.lanes(STORE, sum, 0, sums, false, 0);
             self.asm.plain(0x03, TO, arg!(pitch));
