@@ -105,14 +105,18 @@ impl ScatterKernel {
                 self.definition.run(args, parallel);
                 return;
             }
-            let whole = dense(&args.extents[..=axes], out.strides).filter(|_| base.strides == out.strides);
+            let extents = &args.extents[..=axes];
+            // Along an axis of one element, no stride counts.
+            let mut strides = extents.iter().zip(base.strides.iter().zip(out.strides));
+            let alike = strides.all(|(&extent, (base, out))| base == out || extent == 1);
+            let whole = dense(extents, out.strides).filter(|_| alike);
             if let (Some(elements), true) = (whole, base.ptr != out.ptr) {
                 // Much of it is read again at once, so it is not for the kernel, which writes past the caches.
                 let bytes = elements * self.op.dtype.size();
                 memory::copy((out.ptr, bytes), (base.ptr, bytes), bytes, 1, parallel);
-            } else if base.ptr != out.ptr || base.strides != out.strides {
+            } else if base.ptr != out.ptr || !alike {
                 let copied = Args {
-                    extents: &args.extents[..=axes],
+                    extents,
                     args: &[*base, *out],
                     scalars: &[],
                 };
