@@ -5,6 +5,7 @@ mod tests;
 
 use crate::error::{Error, Result};
 mod call;
+mod donating;
 
 use crate::exec::{self, Traced};
 use crate::graph::Graph;
@@ -13,6 +14,7 @@ use crate::record::{name, parts, span};
 use crate::tensor::tag::OpTag;
 use crate::tensor::{Repr, Tensor};
 use crate::tree::{Arguments, Function, Tree};
+use crate::value::Value;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -117,6 +119,33 @@ impl<O> Entry<O> {
     }
 }
 
+impl<O: Tree> Entry<O> {
+    fn run(&self, leaves: &Leaves<'_>, tag: OpTag) -> O {
+        match self.traced.run_only(leaves) {
+            Some(value) => self.output(value.map(|value| [value]), tag),
+            None => self.output(self.traced.run(leaves), tag),
+        }
+    }
+
+    /// What a run made, in the form of the output.
+    fn output(&self, values: Result<impl IntoIterator<Item = Value>>, tag: OpTag) -> O {
+        match values {
+            Ok(values) => {
+                let mut values = values.into_iter();
+                // There is a value for every tensor of the output.
+                self.output.map(&mut |output| match values.next() {
+                    Some(value) => Tensor::from_value(value),
+                    None => output.clone(),
+                })
+            }
+            Err(error) => {
+                let failed = Tensor::of_error(tag, error, Some(self.traced.context()));
+                self.output.map(&mut |_| failed.clone())
+            }
+        }
+    }
+}
+
 thread_local! {
     /// Memory for the structure of a call.
     static STRUCTURE: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
@@ -178,42 +207,27 @@ where
     }
 
     fn run(&self, arguments: &A::Given<'_>, leaves: &Leaves<'_>, tag: OpTag) -> F::Output {
+        match self.found(arguments, leaves, tag) {
+            Ok(entry) => entry.run(leaves, tag),
+            Err(output) => output,
+        }
+    }
+
+    /// What was compiled for these arguments, or the result that carries the error.
+    #[inline]
+    fn found(
+        &self,
+        arguments: &A::Given<'_>,
+        leaves: &Leaves<'_>,
+        tag: OpTag,
+    ) -> Result<Arc<Entry<F::Output>>, F::Output> {
         // A thread at its very end has no memory to use again.
         let mut structure = STRUCTURE.try_with(Cell::take).unwrap_or_default();
         structure.clear();
         A::structure(arguments, &mut structure);
         let entry = self.entry(arguments, leaves, &structure, tag);
         let _ = STRUCTURE.try_with(|kept| kept.set(structure));
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(output) => return output,
-        };
-        let failed = |error| {
-            let failed = Tensor::of_error(tag, error, Some(entry.traced.context()));
-            entry.output.map(&mut |_| failed.clone())
-        };
-        match entry.traced.run_only(leaves) {
-            Some(Ok(value)) => {
-                let mut value = Some(value);
-                return entry.output.map(&mut |output| match value.take() {
-                    Some(value) => Tensor::from_value(value),
-                    None => output.clone(),
-                });
-            }
-            Some(Err(error)) => return failed(error),
-            None => {}
-        }
-        match entry.traced.run(leaves) {
-            Ok(values) => {
-                let mut values = values.into_iter();
-                // There is a value for every tensor of the output.
-                entry.output.map(&mut |output| match values.next() {
-                    Some(value) => Tensor::from_value(value),
-                    None => output.clone(),
-                })
-            }
-            Err(error) => failed(error),
-        }
+        entry
     }
 
     /// What was compiled for these arguments, by this call where none did before.

@@ -5,6 +5,7 @@ use crate::hal::{self, Stream};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams by their handles, and epochs.
 pub(super) type Streams = SmallVec<[(u64, u64); 4]>;
@@ -65,10 +66,33 @@ impl Lane {
 pub(crate) struct Written {
     /// `None` for the default stream.
     pub(crate) lane: Option<Arc<Lane>>,
-    pub(crate) epoch: u64,
+    // Changes where a result takes the memory of an argument, which nobody else sees.
+    epoch: AtomicU64,
 }
 
 impl Written {
+    /// To `lane` in `epoch`.
+    #[inline]
+    pub(super) fn new(lane: Option<Arc<Lane>>, epoch: u64) -> Written {
+        Written {
+            lane,
+            epoch: AtomicU64::new(epoch),
+        }
+    }
+
     /// By the host, which waited until it was there.
-    pub(crate) const BY_HOST: Written = Written { lane: None, epoch: 0 };
+    pub(crate) fn by_host() -> Written {
+        Written::new(None, 0)
+    }
+
+    /// The epoch.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Written once more by the same stream, as `last` says.
+    pub(crate) fn again(&self, last: &Written) {
+        self.epoch.store(last.epoch(), Ordering::Relaxed);
+    }
 }

@@ -182,13 +182,16 @@ impl Engine {
         Some(lane)
     }
 
+    /// Whether all work that was submitted to streams other than the default one is done.
+    pub(crate) fn is_default_alone(&self) -> bool {
+        let held: Vec<Arc<Lane>> = self.lanes.lock().iter().filter_map(Weak::upgrade).collect();
+        held.iter().all(|lane| lane.stream.query().is_ok_and(|done| done))
+    }
+
     /// By what was submitted last, to the stream of `scoped` or to the default stream.
     #[inline]
     pub(crate) fn written(&self, scoped: Option<&Arc<Lane>>) -> Written {
-        Written {
-            lane: scoped.map(Arc::clone),
-            epoch: self.epochs.now(),
-        }
+        Written::new(scoped.map(Arc::clone), self.epochs.now())
     }
 
     /// Later work of `lane` waits for what `other` wrote in `epoch`.

@@ -1,6 +1,6 @@
 //! Values of recorded tensors.
 
-use super::executable::{Arg, Executable, Values};
+use super::executable::{Arg, Executable, Inputs, Values};
 use super::linear::{Linear, Structure, traced};
 use super::saved::Saving;
 use super::staged::Staged;
@@ -81,7 +81,8 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
     saving.graph("rewritten", &rewritten);
     let program = lowered(context, &rewritten, given)?;
     saving.program(&rewritten, &program);
-    let executable = Executable::compile_traced(context.engine(), &program, how.captured)?;
+    let inputs = Inputs::captured(how.captured);
+    let executable = Executable::compile_traced(context.engine(), &program, inputs)?;
     Ok(saving
         .sources(executable)
         .with_recipe(Recipe::new(graph, given, how)))

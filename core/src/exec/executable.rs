@@ -11,6 +11,7 @@ use crate::engine::{Engine, Lane};
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::graph::Type;
+use crate::hal::{self, Buffer};
 use crate::lower::{self, Program, Slot};
 use crate::record::{clock, switch};
 use crate::types::layout::Layout;
@@ -26,6 +27,22 @@ pub(crate) enum Arg<'a> {
     Value(&'a Value),
     /// The same everywhere, as bits; its number among the program's scalars is its number among the arguments.
     Scalar(u64),
+}
+
+/// What is known of a program's arguments.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    /// Those from here on are the same values in every run.
+    pub(super) captured: u32,
+    /// Those that steps write, and the buffers in which they lie at first; see [`Executable::bind`].
+    pub(super) bound: &'a [(u32, &'a Buffer)],
+}
+
+impl Inputs<'_> {
+    /// Of which none is written.
+    pub(super) fn captured(captured: u32) -> Self {
+        Inputs { captured, bound: &[] }
+    }
 }
 
 /// The argument that a value or a constant is.
@@ -96,11 +113,15 @@ impl Executable {
     }
 
     pub(super) fn compile(engine: &Engine, program: &Program) -> Result<Executable> {
-        Executable::compile_traced(engine, program, u32::MAX)
+        Executable::compile_traced(engine, program, Inputs::captured(u32::MAX))
     }
 
-    /// As [`Executable::compile`], where the arguments from `captured` on are the same values in every run.
-    pub(super) fn compile_traced(engine: &Engine, program: &Program, captured: u32) -> Result<Executable> {
+    /// As [`Executable::compile`], where more is known of the arguments.
+    pub(super) fn compile_traced(
+        engine: &Engine,
+        program: &Program,
+        inputs: Inputs<'_>,
+    ) -> Result<Executable> {
         let arena = Arena::plan(program);
         let place = |slot: Slot, offset: u64| match slot {
             Slot::Input(input) => (Source::Input(input), offset),
@@ -128,7 +149,7 @@ impl Executable {
             None if arena.own.is_empty() => Work::Views,
             first => {
                 let tag = first.map_or(OpTag::NONE, lower::Step::tag);
-                let mut ready = Ready::compile(engine, program, captured, &arena, &place, &outputs, tag)?;
+                let mut ready = Ready::compile(engine, program, inputs, &arena, &place, &outputs, tag)?;
                 ready.made = made.into();
                 Work::Ready(ready)
             }
@@ -147,9 +168,22 @@ impl Executable {
         self
     }
 
+    /// What it was compiled from.
+    pub(super) fn recipe(&self) -> Option<&Recipe> {
+        self.recipe.as_deref()
+    }
+
+    /// Has the later runs write argument `at` of those that steps write where `buffer` lies.
+    pub(super) fn bind(&self, at: usize, buffer: &Buffer) -> hal::Result<()> {
+        match &self.work {
+            Work::Ready(ready) => ready.bind(at, buffer),
+            Work::Views | Work::Staged(_) => Ok(()),
+        }
+    }
+
     /// What it was compiled from, where somebody looks at values.
     #[inline]
-    fn looked_at(&self) -> Option<&Recipe> {
+    pub(super) fn looked_at(&self) -> Option<&Recipe> {
         match switch::seen() {
             Some(on) if on.has(switch::VALUES) => self.recipe.as_deref(),
             Some(_) | None => None,

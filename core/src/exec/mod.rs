@@ -7,6 +7,7 @@ mod arena;
 mod cache;
 mod composite;
 mod described;
+mod donation;
 mod eager;
 pub(crate) mod effects;
 mod evaluate;

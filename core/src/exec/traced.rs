@@ -2,6 +2,7 @@
 
 use super::cache::WordHasher;
 use super::composite::placeholder;
+use super::donation::{Donated, Donations};
 use super::eager::Operand;
 use super::evaluate::{How, compile, evaluate};
 use super::executable::{Arg, Executable, Values, arg};
@@ -26,6 +27,7 @@ pub(crate) struct Traced {
     /// Values that the function captured: constants of the executable.
     captured: Vec<Value>,
     executable: Executable,
+    donations: Donations,
 }
 
 /// What a trace returns, and what it does beside.
@@ -77,6 +79,7 @@ impl Traced {
             context,
             captured: std::mem::take(&mut linear.values),
             executable: executable.named(name),
+            donations: Donations::default(),
         })
     }
 
@@ -128,10 +131,22 @@ impl Traced {
     #[inline]
     pub(crate) fn run(&self, leaves: &[&Tensor]) -> Result<Values> {
         let context = self.place(leaves);
-        let mut args: SmallVec<[Arg<'_>; 8]> = leaves.iter().map(|leaf| arg(leaf)).collect();
-        args.extend(self.captured.iter().map(Arg::Value));
-        self.executable
-            .run(context, context.engine().scoped_lane().as_ref(), &args, None)
+        self.executable.run(
+            context,
+            context.engine().scoped_lane().as_ref(),
+            &self.args(leaves),
+            None,
+        )
+    }
+
+    /// As [`Traced::run`] with results in the memory of arguments that nobody else holds; `None` where there are none.
+    pub(crate) fn run_donating(&self, leaves: &[&Tensor]) -> Option<Result<Donated>> {
+        (self.donations).run(&self.executable, self.place(leaves), leaves, &self.args(leaves))
+    }
+
+    fn args<'a>(&'a self, leaves: &[&'a Tensor]) -> SmallVec<[Arg<'a>; 8]> {
+        let given = leaves.iter().map(|leaf| arg(leaf));
+        given.chain(self.captured.iter().map(Arg::Value)).collect()
     }
 }
 

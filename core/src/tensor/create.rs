@@ -22,7 +22,7 @@ pub(super) fn imported(buffer: Buffer, shape: Shape, dtype: DType, cx: &Context,
         _listed: cx.engine().list(&tag, &buffer),
         buffer,
         context: cx.clone(),
-        written: Written::BY_HOST,
+        written: Written::by_host(),
     };
     Tensor::from_value(Value {
         storage: Shared::new(storage),

@@ -222,10 +222,10 @@ impl Storage {
         match (&self.written.lane, scoped) {
             (None, None) => Ok(()),
             (Some(writer), Some(reader)) if Arc::ptr_eq(writer, reader) => Ok(()),
-            (Some(writer), _) => (self.context.engine()).order(lane, writer, self.written.epoch),
+            (Some(writer), _) => (self.context.engine()).order(lane, writer, self.written.epoch()),
             (None, Some(_)) => {
                 let engine = self.context.engine();
-                engine.order(lane, engine.default_lane()?, self.written.epoch)
+                engine.order(lane, engine.default_lane()?, self.written.epoch())
             }
         }
     }
@@ -236,7 +236,7 @@ impl Storage {
     /// The first such failure.
     #[cold]
     pub(crate) fn trusted(&self) -> hal::Result<()> {
-        let (engine, epoch) = (self.context.engine(), self.written.epoch);
+        let (engine, epoch) = (self.context.engine(), self.written.epoch());
         if epoch == 0 {
             return Ok(());
         }
@@ -255,7 +255,7 @@ impl Storage {
         let engine = self.context.engine();
         match &self.written.lane {
             Some(lane) => engine.settle(lane)?,
-            None if self.written.epoch == 0 => return Ok(()),
+            None if self.written.epoch() == 0 => return Ok(()),
             None => engine.settle(engine.default_lane()?)?,
         }
         match engine.has_failures() {
@@ -268,7 +268,7 @@ impl Storage {
     pub(crate) fn stream(&self) -> hal::Result<&Stream> {
         match &self.written.lane {
             Some(lane) => Ok(&lane.stream),
-            None => Ok(match self.written.epoch {
+            None => Ok(match self.written.epoch() {
                 0 => self.context.engine().copies()?,
                 _ => &self.context.engine().default_lane()?.stream,
             }),

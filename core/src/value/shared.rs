@@ -15,6 +15,11 @@ impl Shared {
         Shared(Some(Arc::new(storage)))
     }
 
+    /// Whether it is the only owner.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.0.as_ref().is_some_and(Arc::is_unique)
+    }
+
     /// Whether both are the same memory's.
     pub(crate) fn is(&self, other: &Shared) -> bool {
         self.address() == other.address()

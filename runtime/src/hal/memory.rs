@@ -32,6 +32,7 @@ pub struct Buffer {
     device: ManuallyDrop<Device>,
     // Whether the buffer keeps its device open, or its owner does.
     keeps: bool,
+    imported: bool,
 }
 
 impl fmt::Debug for Buffer {
@@ -132,6 +133,7 @@ impl Buffer {
             bytes,
             device: ManuallyDrop::new(device.clone()),
             keeps: true,
+            imported: false,
         }
     }
 
@@ -149,6 +151,7 @@ impl Buffer {
             // SAFETY: a second owner in all but name: it is never dropped, and the caller keeps the first.
             device: ManuallyDrop::new(unsafe { std::ptr::read(device) }),
             keeps: false,
+            imported: false,
         }
     }
 
@@ -210,7 +213,9 @@ impl Buffer {
         let code =
             unsafe { (device.tables().memory.import)(device.context(), &raw const args, &raw mut handle) };
         device.check(code, &Tag::new("import"))?;
-        Ok(Buffer::owned(device, handle, bytes))
+        let mut buffer = Buffer::owned(device, handle, bytes);
+        buffer.imported = true;
+        Ok(buffer)
     }
 
     /// Its device.
@@ -229,6 +234,12 @@ impl Buffer {
     #[inline]
     pub fn size(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether it is memory of the host that was imported, which has another owner.
+    #[inline]
+    pub fn is_imported(&self) -> bool {
+        self.imported
     }
 
     /// The buffer as an argument of a launch; see [`Arg`].

@@ -17,7 +17,7 @@ use thalweg_hal::tables::{
 /// One buffer argument of a launch in a program.
 #[derive(Debug)]
 pub struct Operand<'a> {
-    /// Number of the slot: inputs come first, then outputs, then scratch buffers.
+    /// Number of the slot: inputs come first, then outputs, then scratch buffers, then bound slots.
     pub slot: u32,
     /// Byte of the slot where the element at index 0 lies.
     pub offset: u64,
@@ -49,6 +49,8 @@ pub struct Slots<'a> {
     pub arguments: usize,
     /// Numbers of the inputs that are the same memory with the same bytes in every run.
     pub constants: &'a [u32],
+    /// What the bound slots hold, until [`Program::rebind`]. They come behind the scratch buffers, and packets may write them.
+    pub bound: &'a [&'a Buffer],
 }
 
 /// Work over slots. A run makes the buffers of outputs and scratch and submits everything in one call of the backend.
@@ -252,8 +254,15 @@ impl<'a> Builder<'a> {
                 }
             })
             .collect();
+        let bound: Vec<ProgramInput> = (slots.bound.iter())
+            .map(|buffer| ProgramInput {
+                buffer: buffer.handle(),
+                offset: 0,
+            })
+            .collect();
         let lists = Lists {
             packets: &packets,
+            bound: &bound,
             given: &self.given,
             ..Lists::default()
         };
@@ -318,8 +327,13 @@ impl Program {
         self.handle
     }
 
-    /// Gives a bound slot another buffer of the device.
-    pub(super) fn rebind(&self, slot: usize, buffer: &Buffer, offset: u64, tag: &Tag<'_>) -> Result<()> {
+    /// Has a bound slot hold `buffer` from byte `offset` on in later runs. When it fails, nothing changes.
+    ///
+    /// # Errors
+    /// [`Status::InvalidArgument`] for a slot that is not bound; [`Status::OutOfBounds`] for a buffer that is too small;
+    /// [`Status::Overlap`] where another bound slot holds bytes of it and one of both is written; [`Status::InvalidHandle`] where
+    /// it lies on another device.
+    pub fn rebind(&self, slot: usize, buffer: &Buffer, offset: u64, tag: &Tag<'_>) -> Result<()> {
         let args = ProgramRebindArgs {
             program: self.handle,
             slot: slot as u64,

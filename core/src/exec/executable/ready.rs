@@ -1,6 +1,6 @@
 //! A program that is one call of the backend.
 
-use super::{Arg, Output, Source};
+use super::{Arg, Inputs, Output, Source};
 use crate::context::Context;
 use crate::engine::{Engine, Lane, Run};
 use crate::error::Result;
@@ -23,6 +23,10 @@ use std::sync::Arc;
 pub(super) struct Ready {
     program: hal::Program,
     inputs: Box<[u32]>,
+    /// Arguments that steps write; see [`Ready::bind`].
+    bound: Box<[u32]>,
+    /// Number of the first bound slot.
+    first_bound: usize,
     scalars: Box<[u32]>,
     /// The only result, if there is one alone and it is new.
     pub(super) only: Option<(Layout, hal::DType)>,
@@ -85,18 +89,19 @@ impl Ready {
     pub(super) fn compile(
         engine: &Engine,
         program: &Program,
-        captured: u32,
+        Inputs { captured, bound }: Inputs<'_>,
         arena: &Arena,
         place: &dyn Fn(Slot, u64) -> (Source, u64),
         outputs: &[Output],
         tag: OpTag,
     ) -> Result<Ready> {
         let (mut inputs, mut scalars) = (Numbers::default(), Numbers::default());
+        let is_bound = |input: u32| bound.iter().position(|(number, _)| *number == input);
         for step in &program.steps {
             if let lower::Step::Launch { launch, .. } = step {
                 launch.arguments.iter().for_each(|argument| match argument.slot {
-                    Slot::Input(input) => inputs.add(input),
-                    Slot::Local(_) => {}
+                    Slot::Input(input) if is_bound(input).is_none() => inputs.add(input),
+                    Slot::Input(_) | Slot::Local(_) => {}
                 });
                 launch.scalars.iter().for_each(|scalar| match *scalar {
                     Scalar::Argument(argument) => scalars.add(argument),
@@ -104,8 +109,14 @@ impl Ready {
                 });
             }
         }
+        let scratch = [arena.bytes];
+        let scratch = if arena.bytes > 0 { &scratch[..] } else { &[] };
+        let first_bound = inputs.all.len() + arena.own.len() + scratch.len();
         let number = |slot: Slot, offset: u64| match place(slot, offset) {
-            (Source::Input(input), offset) => (inputs.place(input), offset),
+            (Source::Input(input), offset) => match is_bound(input) {
+                Some(at) => ((first_bound + at) as u32, offset),
+                None => (inputs.place(input), offset),
+            },
             (Source::Made(made), offset) => (inputs.all.len() as u32 + made, offset),
         };
         let kernels: Vec<Option<Arc<Kernel>>> = (program.steps.iter())
@@ -118,18 +129,19 @@ impl Ready {
         for (step, kernel) in program.steps.iter().zip(kernels.iter().map(Option::as_deref)) {
             add(&mut builder, step, kernel, &number, &scalars)?;
         }
-        let scratch = [arena.bytes];
         let constants: Vec<u32> = (0..)
             .zip(&inputs.all)
             .filter(|(_, argument)| **argument >= captured)
             .map(|(number, _)| number)
             .collect();
+        let buffers: Vec<&Buffer> = bound.iter().map(|(_, buffer)| *buffer).collect();
         let slots = ProgramSlots {
             inputs: inputs.all.len(),
             outputs: &arena.own,
-            scratch: if arena.bytes > 0 { &scratch } else { &[] },
+            scratch,
             arguments: scalars.all.len(),
             constants: &constants,
+            bound: &buffers,
         };
         let made = builder.finish(&slots)?;
         let only = match outputs {
@@ -139,12 +151,20 @@ impl Ready {
         Ok(Ready {
             program: made,
             inputs: inputs.all.into(),
+            bound: bound.iter().map(|(number, _)| *number).collect(),
+            first_bound,
             scalars: scalars.all.into(),
             only,
             tag,
             made: Box::default(),
             described: Box::new(Described::of(program)),
         })
+    }
+
+    /// Has the later runs write argument `at` of those that steps write where `buffer` lies.
+    pub(super) fn bind(&self, at: usize, buffer: &Buffer) -> hal::Result<()> {
+        let tag = hal_tag(&self.tag);
+        self.program.rebind(self.first_bound + at, buffer, 0, &tag)
     }
 
     #[inline(always)]
@@ -206,7 +226,8 @@ impl Ready {
         };
         // Behind the submission, whose results have their epoch: a failure that is found from now on concerns them too.
         if engine.has_failures() {
-            return trusted(ran, &mut self.inputs.iter().map(|&number| arg(number)));
+            let all = self.inputs.iter().chain(&self.bound);
+            return trusted(ran, &mut all.map(|&number| arg(number)));
         }
         ran
     }

@@ -98,7 +98,7 @@ impl Part {
             shape,
             dtype,
             bytes: (part.elements() * dtype.size()) as u64,
-            begun: engine.written(None).epoch,
+            begun: engine.written(None).epoch(),
         })
     }
 
@@ -136,7 +136,7 @@ impl Part {
         };
         let written = engine.written(place.scoped);
         if engine.has_failures()
-            && let Some(failure) = engine.failure(lane, (self.begun, written.epoch))
+            && let Some(failure) = engine.failure(lane, (self.begun, written.epoch()))
         {
             return Err(failure.into());
         }

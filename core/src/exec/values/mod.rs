@@ -20,7 +20,7 @@ pub use watch::Watched;
 pub(crate) use watch::{Asked, Begun, Mode, begin};
 
 use super::evaluate::{How, lowered};
-use super::executable::{Arg, Executable, Values};
+use super::executable::{Arg, Executable, Inputs, Values};
 use super::read;
 use super::saved::Saving;
 use crate::context::Context;
@@ -28,7 +28,7 @@ use crate::engine::Lane;
 use crate::error::Result;
 use crate::error::tag::OpTag;
 use crate::graph::{Graph, NodeId, rewrite};
-use crate::lower::Given;
+use crate::lower::{Given, Program};
 use crate::types::element;
 use crate::value::Value;
 use parking_lot::Mutex;
@@ -119,10 +119,16 @@ impl Recipe {
         }
     }
 
+    /// The program once more, and how it is compiled.
+    pub(super) fn program(&self, context: &Context) -> Result<(Program, How)> {
+        let program = lowered(context, &rewrite(&self.graph), &self.given)?;
+        Ok((program, self.how))
+    }
+
     /// An executable of the graph with other outputs.
     fn executable(&self, context: &Context, outputs: &Graph) -> Result<Executable> {
         let program = lowered(context, &rewrite(outputs), &self.given)?;
-        Executable::compile_traced(context.engine(), &program, self.how.captured)
+        Executable::compile_traced(context.engine(), &program, Inputs::captured(self.how.captured))
     }
 
     /// An executable that runs in place of the plain one: the sources of its kernels are saved where those are asked for.

@@ -1,7 +1,7 @@
 //! Whether a run made something that is no number.
 
 use super::super::evaluate::lowered;
-use super::super::executable::{Executable, Values};
+use super::super::executable::{Executable, Inputs, Values};
 use super::super::read;
 use super::covered::uncovered;
 use super::flags::{Mark, Marked, with_flags};
@@ -85,7 +85,7 @@ impl Recipe {
         let flagged = Arc::new(Flagged {
             executable: self.in_place(
                 context,
-                Executable::compile_traced(context.engine(), &program, self.how.captured)?,
+                Executable::compile_traced(context.engine(), &program, Inputs::captured(self.how.captured))?,
             ),
             marked,
         });
