@@ -16,8 +16,9 @@ use crate::metrics::Metric;
 use crate::module::{self, Layer};
 use crate::optim::{Clip, LossScale, Optimizer};
 use crate::schedule::{Constant, Schedule};
+use crate::summary::noted::Asked;
 use crate::summary::record;
-use crate::train::{Compiled, Kept, LossFunction, Rules};
+use crate::train::{Compiled, Given, Kept, LossFunction, Rules};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,12 +47,12 @@ use watch::Watch;
 /// # Ok::<(), thalweg_nn::Error>(())
 /// ```
 pub struct Model<N: Layer + Tree> {
-    net: N,
+    // As a compiled step takes it.
+    given: (Given<N>,),
     rules: Rules,
     schedule: Box<dyn Schedule>,
     metrics: Vec<Box<dyn Metric>>,
     cx: Context,
-    kept: Kept,
     step: u64,
     // Whole epochs that were trained, and steps of the one that follows.
     epoch: u64,
@@ -77,8 +78,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let loss: LossFunction = Arc::new(loss);
         let rules = Rules::new((loss, name), Arc::new(optimizer));
         Model {
-            kept: Kept::start(&rules, &net, cx),
-            net,
+            given: (Given {
+                kept: Kept::start(&rules, &net, cx),
+                net,
+                fed: None,
+                asked: Asked::default(),
+            },),
             eager: Compiled::eager(&rules),
             graph: Compiled::graph(&rules),
             rules,
@@ -121,11 +126,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         which: impl Fn(&str) -> bool + Send + Sync + 'static,
         optimizer: impl Optimizer + 'static,
     ) -> Model<N> {
-        let (which, before) = (Arc::new(which), module::trainable_paths(&self.net));
+        let (which, before) = (Arc::new(which), module::trainable_paths(&self.given.0.net));
         let picked = Arc::clone(&which);
         let mut model = self.with_rules(|rules| rules.group(picked, Arc::new(optimizer)));
-        let of = (&model.rules, &model.net, &model.cx);
-        model.kept = model.kept.carried(&before, |path| !which(path), of);
+        let of = (&model.rules, &model.given.0.net, &model.cx);
+        model.given.0.kept = model.given.0.kept.carried(&before, |path| !which(path), of);
         model
     }
 
@@ -153,7 +158,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     #[must_use]
     pub fn loss_scale(self, scale: LossScale) -> Model<N> {
         let mut model = self.with_rules(|rules| rules.scale = Some(scale));
-        model.kept.scale = Some(scale.state(&model.cx));
+        model.given.0.kept.scale = Some(scale.state(&model.cx));
         model
     }
 
@@ -166,16 +171,16 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 
     /// The network.
     pub fn net(&self) -> &N {
-        &self.net
+        &self.given.0.net
     }
 
     /// Changes the network, for example which parameters are trained. What optimizers keep goes on for parameters that were
     /// trained before under the same path, shape and dtype, and starts at zero for others.
     pub fn change(&mut self, change: impl FnOnce(&mut N)) {
-        let before = module::trainable_paths(&self.net);
-        change(&mut self.net);
-        let of = (&self.rules, &self.net, &self.cx);
-        self.kept = self.kept.carried(&before, |_| true, of);
+        let before = module::trainable_paths(&self.given.0.net);
+        change(&mut self.given.0.net);
+        let of = (&self.rules, &self.given.0.net, &self.cx);
+        self.given.0.kept = self.given.0.kept.carried(&before, |_| true, of);
     }
 
     /// Steps that were done, also those that a [`LossScale`] left without effect.
@@ -194,6 +199,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// What computing it failed with.
     pub fn current_loss_scale(&self) -> Result<Option<f64>> {
         let scale = self
+            .given
+            .0
             .kept
             .scale
             .as_ref()
@@ -221,7 +228,14 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// As [`Model::train_step`], with the norms of gradients where they are asked for.
     fn step(&mut self, x: &Tensor, y: &Tensor, norms: bool) -> Result<(Tensor, Tensor, Option<Tensor>)> {
         let asked = self.asked(norms);
-        let made = (self.compiled().train)(&self.given(x, y, asked));
+        self.given.0.asked = asked;
+        self.given.0.fed = Some(self.fed(x, y));
+        let compiled = match self.cx.mode() {
+            Mode::Eager => &self.eager,
+            Mode::Graph => &self.graph,
+        };
+        let made = (compiled.train)(&mut self.given);
+        self.given.0.fed = None;
         let mut failed = None;
         let mut look = |tensor: &Tensor| {
             if failed.is_none() {
@@ -235,7 +249,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             return Err(error.into());
         }
         let (net, kept, shown, seen) = made;
-        (self.net, self.kept) = (net, kept);
+        (self.given.0.net, self.given.0.kept) = (net, kept);
         self.step += 1;
         self.silent = asked.notes && seen.is_empty();
         record::deliver(seen);
@@ -339,7 +353,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         while self.epoch < last && !told.stop {
             let (epoch, first) = (self.epoch, self.done);
             (told.epoch, told.step_in_epoch) = (epoch + 1, first);
-            self.net.set_training(true);
+            self.given.0.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, told)?;
             told.times = Times::default();
             let begun = Instant::now();

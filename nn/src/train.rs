@@ -1,12 +1,14 @@
 //! One training step, as a function of values.
 
+mod given;
 mod kept;
 
+pub(crate) use given::{Fed, Given};
 pub(crate) use kept::{Kept, wide};
 
 use crate::module::{self, Layer, Module, PartMut, State, Visitor, VisitorMut};
 use crate::optim::{Clip, LossScale, Optimizer, Update};
-use crate::summary::noted::{self, Asked, Noted};
+use crate::summary::noted::{self, Noted};
 use std::sync::Arc;
 use thalweg::observe::{self, SpanKind, parts};
 use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
@@ -14,8 +16,6 @@ use thalweg::{Context, DType, Tensor, Tree, jit, value_and_grad};
 /// The loss of outputs and targets.
 pub type LossFunction = Arc<dyn Fn(&Tensor, &Tensor) -> Tensor + Send + Sync>;
 
-/// What a step is given: network, what its rules keep, each group's learning rate, inputs and targets, whether it notes values.
-pub(crate) type Given<N> = ((N, Kept, Tensor), (Tensor, Tensor), Asked);
 /// What a step makes: network, what its rules keep, loss, outputs and the norms of gradients where they are asked for, and what was noted.
 pub(crate) type Made<N> = (N, Kept, (Tensor, Tensor, Option<Tensor>), Noted);
 
@@ -145,10 +145,12 @@ fn widened(tensor: &Tensor) -> Tensor {
 
 /// A function of values.
 type Step<A, B> = Box<dyn Fn(&A) -> B + Send + Sync>;
+/// A function that may write its result into the memory of what it is given.
+type Taking<A, B> = Box<dyn Fn(&mut A) -> B + Send + Sync>;
 
 /// Steps and evaluations of a network, run op by op or compiled.
 pub(crate) struct Compiled<N: Layer + Tree> {
-    pub(crate) train: Step<Given<N>, Made<N>>,
+    pub(crate) train: Taking<(Given<N>,), Made<N>>,
     pub(crate) eval: Step<(N, (Tensor, Tensor)), (Tensor, Tensor)>,
     pub(crate) predict: Step<(N, Tensor), Tensor>,
 }
@@ -158,7 +160,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
     pub(crate) fn eager(rules: &Rules) -> Compiled<N> {
         let (train, eval) = (rules.clone(), Arc::clone(&rules.loss));
         Compiled {
-            train: Box::new(move |given| train_step(&train, given)),
+            train: Box::new(move |(given,)| train_step(&train, given)),
             eval: Box::new(move |given| eval_step(&eval, given)),
             predict: Box::new(|(net, x): &(N, Tensor)| {
                 observe::restart_calls();
@@ -170,13 +172,14 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
     /// As one graph each.
     pub(crate) fn graph(rules: &Rules) -> Compiled<N> {
         let eager = Compiled::eager(rules);
-        let train = jit(eager.train).named("train step");
+        let train = rules.clone();
+        let train = jit(move |given: &Given<N>| train_step(&train, given)).named("train step");
         let (eval, predict) = (
             jit(eager.eval).named("eval step"),
             jit(eager.predict).named("predict"),
         );
         Compiled {
-            train: Box::new(move |given| train.call(given)),
+            train: Box::new(move |given| train.call_donating(given)),
             eval: Box::new(move |given| eval.call(given)),
             predict: Box::new(move |given| predict.call(given)),
         }
@@ -185,7 +188,15 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
 
 /// Forward, backward, update.
 pub(crate) fn train_step<N: Layer + Tree>(rules: &Rules, given: &Given<N>) -> Made<N> {
-    let ((before, kept, rates), (x, y), asked) = given;
+    let Given {
+        net: before,
+        kept,
+        fed: Some(Fed { rates, x, y }),
+        asked,
+    } = given
+    else {
+        unreachable!("a step has a batch")
+    };
     observe::restart_calls();
     let forward = |values: &Vec<Tensor>| {
         let _forward = observe::phase(SpanKind::Forward);

@@ -72,13 +72,18 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// What optimizers keep, in the order of the tree that it is: counts, slots by the parameter's path and a number, loss scale. No
     /// path has a `/`.
     pub(super) fn named_slots(&self) -> Vec<Named> {
-        let mut named = vec![(STEPS.to_owned(), self.kept.steps.clone())];
-        for (path, slots) in module::trainable_paths(&self.net).iter().zip(&self.kept.slots) {
+        let mut named = vec![(STEPS.to_owned(), self.given.0.kept.steps.clone())];
+        for (path, slots) in module::trainable_paths(&self.given.0.net)
+            .iter()
+            .zip(&self.given.0.kept.slots)
+        {
             let name = |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
             named.extend(slots.iter().enumerate().map(name));
         }
         named.extend(
-            self.kept
+            self.given
+                .0
+                .kept
                 .scale
                 .clone()
                 .map(|state| (LOSS_SCALE.to_owned(), state)),
@@ -100,7 +105,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             message,
         };
         let lacks = |name: &str| misfit(format!("there is no tensor {name:?}"));
-        let mut net = self.net.clone();
+        let mut net = self.given.0.net.clone();
         if let Some(name) = file.fill(&mut net)?.first() {
             return Err(lacks(name));
         }
@@ -115,8 +120,9 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             )));
         }
         let mut slots = slots.into_iter();
-        self.kept = (self.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
-        (self.net, self.step) = (net, position[0]);
+        self.given.0.kept =
+            (self.given.0.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
+        (self.given.0.net, self.step) = (net, position[0]);
         (self.epoch, self.done) = (position[3], position[4]);
         let notes = file.metadata.into_iter();
         self.loaded = true;
@@ -156,11 +162,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
     }
 
     fn named(&self) -> Vec<(String, Tensor)> {
-        module::named(&self.net)
+        module::named(&self.given.0.net)
     }
 
     fn trainable(&self) -> Vec<(String, Tensor)> {
-        module::trainable_named(&self.net)
+        module::trainable_named(&self.given.0.net)
     }
 
     fn described(&self) -> Described {

@@ -7,7 +7,7 @@ use crate::module::{self, Layer};
 use crate::summary::network::of_parameter;
 use crate::summary::noted::{Asked, muted};
 use crate::summary::record;
-use crate::train::{Given, train_step};
+use crate::train::{Fed, Given, train_step};
 use thalweg::graph::Graph;
 use thalweg::{Context, Tensor, Tree, jit};
 
@@ -33,12 +33,14 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         }
     }
 
-    /// What a step is given.
-    pub(super) fn given(&self, x: &Tensor, y: &Tensor, asked: Asked) -> Given<N> {
+    /// What the next step is fed with.
+    pub(super) fn fed(&self, x: &Tensor, y: &Tensor) -> Fed {
         let rate = |base| self.schedule.rate(self.step, base);
-        let rates = self.rules.rates(&self.net, rate, &self.cx);
-        let state = (self.net.clone(), self.kept.clone(), rates);
-        (state, (x.clone(), y.clone()), asked)
+        Fed {
+            rates: self.rules.rates(self.net(), rate, &self.cx),
+            x: x.clone(),
+            y: y.clone(),
+        }
     }
 
     pub(super) fn description(&self) -> Described {
@@ -53,8 +55,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     pub(super) fn graph_of_step(&self, x: &Tensor, y: &Tensor) -> Result<(Graph, Vec<String>)> {
         let rules = self.rules.clone();
         let step = jit(move |given: &Given<N>| muted(|| train_step(&rules, given)));
-        let graph = step.graph(&self.given(x, y, Asked::default()))?;
-        let mut inputs: Vec<String> = (module::named(&self.net).iter())
+        let given = Given {
+            fed: Some(self.fed(x, y)),
+            ..self.given.0.clone()
+        };
+        let graph = step.graph(&given)?;
+        let mut inputs: Vec<String> = (module::named(&self.given.0.net).iter())
             .map(|(path, _)| of_parameter(path))
             .collect();
         inputs.extend(

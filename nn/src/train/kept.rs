@@ -41,11 +41,12 @@ impl Kept {
     /// Counts and slots of zeros, and the loss scale at its start.
     pub(crate) fn start<N: Module>(rules: &Rules, net: &N, cx: &Context) -> Kept {
         let slots = |(path, value): (String, Tensor)| {
-            let slot = match value.dtype() {
+            // Each in memory of its own, which a step may write.
+            let slot = |_| match value.dtype() {
                 Ok(dtype) => value.zeros_like().cast(wide(dtype)),
-                Err(_) => value,
+                Err(_) => value.clone(),
             };
-            vec![slot; rules.optimizer_of(&path).slots()]
+            (0..rules.optimizer_of(&path).slots()).map(slot).collect()
         };
         let slots: Vec<Vec<Tensor>> = module::trainable_named(net).into_iter().map(slots).collect();
         Kept {
