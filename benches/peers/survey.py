@@ -261,7 +261,9 @@ def cases():
     for name, dtype in {"decoder": torch.float32, "bf16_decoder": torch.bfloat16}.items():
         step = decoder(dtype)
         yield name, step
-        yield f"{name}_jit", torch.compile(step)
+        compiled = torch.compile(step)
+        yield f"{name}_jit", compiled
+        yield f"{name}_donating", compiled
     for name, (at, op) in gradients.items():
         at = at.clone().contiguous().requires_grad_()
         yield f"grad_{name}", lambda at=at, op=op: torch.autograd.grad(op(at).sum(), at)

@@ -1,6 +1,7 @@
 //! Products of few rows, and one token of a decoder as Llama (Touvron et al., 2023), which consists of them.
 
 use super::Survey;
+use std::cell::RefCell;
 use thalweg::ops::AttentionOptions;
 use thalweg::{Context, DType, Result, Tensor, jit};
 use thalweg_nn::{Dense, Layer as _, QuantizedDense};
@@ -137,6 +138,14 @@ impl Survey {
                 jit(|word: &Tensor, position: &Tensor, kept: &Kept| decoder.step(word, position, kept));
             self.time(name, || decoder.step(&word, &position, &kept).0)?;
             self.time(&format!("{name}_jit"), || step.call((&word, &position, &kept)).0)?;
+            // The only one that holds them.
+            let given = RefCell::new((word, position, kept));
+            self.time(&format!("{name}_donating"), || {
+                let given = &mut *given.borrow_mut();
+                let (scores, kept) = step.call_donating(given);
+                given.2 = kept;
+                scores
+            })?;
         }
         Ok(())
     }
