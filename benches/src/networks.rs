@@ -269,10 +269,13 @@ where
         let net = with_trainable(&net, &values);
         (Tree::map(&net, &mut |tensor| tensor.detach()), loss.detach())
     });
-    let (mut net, data) = (net, (x, y));
+    let data = (x, y);
+    // The network is written in place, as the peers' are; data that is held here too is not.
+    let mut given = (net, data.clone());
     let run = move || {
-        let (next, loss) = compiled.call((&net, &data));
-        net = next;
+        let _held = &data;
+        let (next, loss) = compiled.call_donating(&mut given);
+        given.0 = next;
         let loss = loss.item::<f32>().map_err(hal_error)?;
         assert!(loss.is_finite(), "the loss is {loss}");
         Ok(())

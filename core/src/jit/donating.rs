@@ -30,8 +30,8 @@ where
     /// use thalweg::{Context, DType, Tensor, jit};
     /// let cx = Context::new("cpu")?;
     /// let keep = jit(|kept: &Tensor, at: &Tensor, row: &Tensor| kept.index_copy(0, at, row));
-    /// let row = Tensor::from_slice(&[1.0_f32, 2.0], (1, 2), &cx);
-    /// let mut kept = Tensor::zeros((3, 2), DType::F32, &cx);
+    /// let row = Tensor::from_slice(&[1.0_f32, 2.0], [1, 2], &cx);
+    /// let mut kept = Tensor::zeros([3, 2], DType::F32, &cx);
     /// for position in 0..3 {
     ///     let at = Tensor::from_slice(&[position], 1, &cx);
     ///     kept = keep.call_donating(&mut (kept, at, row.clone()));
