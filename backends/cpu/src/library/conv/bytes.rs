@@ -55,14 +55,6 @@ pub(super) struct Pick<'a> {
 }
 
 impl Channels {
-    /// The same launch in lanes.
-    pub(super) fn sizes(&self, sizes: &Sizes) -> Sizes {
-        Sizes {
-            channels: sizes.channels.div_ceil(self.each),
-            ..*sizes
-        }
-    }
-
     /// The same for an operand whose channels are neighbours, if whole lanes of them may be read as they are.
     fn beside(self, x: &Gathered<u8>) -> Channels {
         let are_lanes = self.each == 4 && self.zero == 0 && x.channels.is_multiple_of(self.each);

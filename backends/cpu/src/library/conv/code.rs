@@ -16,7 +16,8 @@ use crate::codegen::assembler::{
 };
 use crate::codegen::opcodes::{LOAD, STORE, XOR};
 use crate::isa::Isa;
-use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs};
+use crate::library::gemm::MXCSR_FLUSHING;
+use crate::library::gemm::code::{Entry, FLUSHING, Sum, USUAL, assembler, control, keep, runs};
 use outer::outer;
 use std::mem::offset_of;
 use std::sync::OnceLock;
@@ -51,6 +52,9 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
     let wide = isa == Isa::Avx512;
     let kernels = KERNELS[usize::from(wide)][sum as usize].get_or_init(|| {
         let mut asm = assembler(wide);
+        if sum == Sum::Flushed {
+            asm.code.extend(MXCSR_FLUSHING.to_le_bytes());
+        }
         let mut of_taps = |count: usize, vectors: i32, form: Form| -> Vec<usize> {
             let mut one = |rows: i32| taps(&mut asm, sum, rows, vectors, form);
             (1..=count as i32).map(&mut one).collect()
@@ -282,6 +286,10 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     let (width, lane) = (w.asm.width(), w.lane());
     let sums = (count * vectors) as u8;
     let (column, spare) = (sums, sums + vectors as u8);
+    if sum == Sum::Flushed {
+        control(w.asm, true, USUAL);
+        control(w.asm, false, FLUSHING);
+    }
     for (to, from) in [
         (A, arg!(TapArgs, a)),
         (OFFSETS, arg!(TapArgs, offsets)),
@@ -431,6 +439,9 @@ fn taps(asm: &mut Assembler, sum: Sum, count: i32, vectors: i32, form: Form) -> 
     w.asm.jump_if(UNEQUAL, &mut single);
     w.asm.place(&mut done);
     (0..sums).for_each(|sum| w.store(sum, of_out(sum)));
+    if w.sum == Sum::Flushed {
+        control(w.asm, false, USUAL);
+    }
     w.asm.vzeroupper();
     w.asm.ret();
     entry

@@ -91,6 +91,11 @@ pub(super) fn takes<T: Stored>(kernels: &ConvKernels<T>, sizes: &Sizes, pass: &P
     !lines::suits(sizes, pass) || (kernels.starts(1) == 0 && lines::is_written(kernels, pass))
 }
 
+/// Whether a launch has kernels on lines.
+pub(super) fn takes_lines(sizes: &Sizes, pass: &Pass) -> bool {
+    lines::suits(sizes, pass)
+}
+
 /// Whether tiles of a launch read lanes of an operand with neighbouring channels where it lies.
 pub(super) fn reads_where_it_lies(sizes: &Sizes, pass: &Pass) -> bool {
     !lines::suits(sizes, pass) && direct::suits(pass, sizes.channels, false)

@@ -268,13 +268,22 @@ impl Layout {
 
     /// From a position's place to what each tap meets there, for each of `together` channels one after another; channels are `apart`
     /// places apart.
-    pub(super) fn offsets(&self, pass: &Pass, channels: usize, apart: usize, together: usize) -> Vec<u32> {
+    pub(super) fn offsets(
+        &self,
+        pass: &Pass,
+        (channels, apart): (usize, usize),
+        (together, reversed): (usize, bool),
+    ) -> Vec<u32> {
         let mut offsets = Vec::with_capacity(channels * pass.taps());
         for first in (0..channels).step_by(together) {
             let some = first..channels.min(first + together);
             pass.each_tap(|taps| {
                 let tap = self.offset(pass, taps);
-                offsets.extend(some.clone().map(|channel| (channel * apart + tap) as u32));
+                let of = |channel: usize| (channel * apart + tap) as u32;
+                match reversed {
+                    true => offsets.extend(some.clone().rev().map(of)),
+                    false => offsets.extend(some.clone().map(of)),
+                }
             });
         }
         offsets

@@ -9,6 +9,7 @@ mod lines;
 mod operands;
 mod outer;
 mod packed;
+mod pairs;
 mod planes;
 mod points;
 mod product;

@@ -2,6 +2,7 @@
 
 use super::forward::{self, Channels, winograd};
 use super::geometry::{Axis, Pass};
+use super::pairs::Pairs;
 use super::words::{ConvKernels, by_word};
 use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
@@ -51,7 +52,8 @@ impl ConvKernel {
 /// Positions of a transformed tile along an axis, or 0 or 1 for an order of weights as they are, then rows of a packed tile, and bytes of all. `None` where
 /// the launch would not read them, or where accumulators are larger than elements, which would cost more memory than the packing is worth.
 fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize, usize)> {
-    if !T::DIRECT {
+    // Pairs of elements are as large as accumulators.
+    if !T::DIRECT && kernels.pairs != Some(Pairs::Joined) {
         return None;
     }
     let pass = pass(launch);

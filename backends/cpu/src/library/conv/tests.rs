@@ -5,6 +5,7 @@ mod beside;
 mod bytes;
 mod fast;
 mod padding;
+mod pairs;
 mod product;
 mod tiles;
 

@@ -76,7 +76,7 @@ impl Plan {
         }
         let tallest = samples * layout.plane;
         Plan {
-            offsets: padded(layout.offsets(pass, at_once, layout.channel(), 1)),
+            offsets: padded(layout.offsets(pass, (at_once, layout.channel()), (1, false))),
             pieces,
             at_once,
             taps,

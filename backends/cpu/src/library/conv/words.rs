@@ -4,6 +4,7 @@
 use super::bytes::Channels;
 use super::code;
 use super::operands::Sizes;
+use super::pairs::Pairs;
 use super::planes::{self, PlaneFn};
 use super::steps::TOGETHER;
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +29,8 @@ pub(super) struct ConvKernels<W: Stored> {
     pub(super) plus: PlusFn<W>,
     /// Of integers of 8 bits, several of which are a word.
     pub(super) bytes: Option<Channels>,
+    /// Of bf16, whose channels come in pairs.
+    pub(super) pairs: Option<Pairs>,
     /// Of f32, where the fast form is asked for.
     pub(super) winograd: Option<&'static [Form; 2]>,
 }
@@ -35,15 +38,33 @@ pub(super) struct ConvKernels<W: Stored> {
 impl<W: Stored> ConvKernels<W> {
     /// What of a launch the kernels see: the channels, or lanes of them.
     pub(super) fn sizes(&self, sizes: &Sizes) -> Sizes {
-        self.bytes.map_or(*sizes, |bytes| bytes.sizes(sizes))
+        Sizes {
+            channels: sizes.channels.div_ceil(self.each()),
+            ..*sizes
+        }
+    }
+
+    /// Channels of a lane.
+    pub(super) fn each(&self) -> usize {
+        match (self.bytes, self.pairs) {
+            (Some(bytes), _) => bytes.each,
+            (None, Some(Pairs::Joined)) => 2,
+            (None, Some(Pairs::Apart) | None) => 1,
+        }
+    }
+
+    /// Whether channels whose products with a tap are added one after another come the other way round.
+    pub(super) fn reverses(&self) -> bool {
+        self.pairs == Some(Pairs::Apart)
     }
 
     /// Channels whose products with a tap are added one after another. Elements that are sums already may lie with their channels as
     /// neighbours, and then long runs of them pay.
     pub(super) fn together(&self) -> usize {
-        match self.reads_channels() {
-            true => TOGETHER,
-            false => 1,
+        match (self.reads_channels(), self.reverses()) {
+            (true, _) => TOGETHER,
+            (false, true) => 2,
+            (false, false) => 1,
         }
     }
 
@@ -139,6 +160,7 @@ macro_rules! words {
                             narrow: transmute::<NarrowFn<$t>, NarrowFn<$word>>(narrow::<$t>),
                             plus: transmute::<PlusFn<$t>, PlusFn<$word>>(plus::<$t>),
                             bytes: None,
+                            pairs: None,
                             winograd: (fast && dtype == MatDType::F32).then(|| forms(isa)),
                         }
                     });
@@ -178,7 +200,8 @@ macro_rules! by_word {
             $go
         } else if let Some($kernels) = u64::kernels(kernel.dtype, isa, codegen, fast) {
             $go
-        } else if let Some($kernels) = u16::kernels(kernel.dtype, isa, codegen, fast) {
+        } else if let Some(kernels) = u16::kernels(kernel.dtype, isa, codegen, fast) {
+            let $kernels = $crate::library::conv::pairs::kernels(kernels, kernel, $launch);
             $go
         } else {
             $other

@@ -11,6 +11,8 @@ use super::lanes::lanes;
 use super::pack::{PackFn, Panel};
 use crate::isa::Isa;
 
+pub(crate) use sums::Pairs as HalfLanes;
+
 /// MXCSR with every exception masked, rounding to nearest, and denormals taken and given as zeros.
 pub(crate) const MXCSR_FLUSHING: u32 = 0x9fc0;
 

@@ -29,7 +29,7 @@ pub(crate) use direct::direct;
 pub(crate) use element::{Element, Kernels, NarrowFn, Stored, Uniform, Wide, narrow};
 #[cfg(test)]
 pub(crate) use halves::kernels as halves_kernels;
-pub(crate) use halves::{MXCSR_FLUSHING, by_amx};
+pub(crate) use halves::{HalfLanes, MXCSR_FLUSHING, by_amx};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use pack::Load512;
 pub(crate) use pack::{PackFn, Panel};

@@ -3,12 +3,12 @@
 use super::kernels::{Columns, ColumnsFn, Kernels, MOST_COLUMNS, ROWS, Rows, RowsFn};
 use super::squares::Squared;
 use crate::codegen::assembler::{
-    Assembler, Code, Extra, Label, Map, Prefix, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
+    Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
 };
 use crate::codegen::opcodes::{FMA231, FROM_F16, LEFT, LOAD, LOAD_WORDS, SHIFT, STORE};
 use crate::isa::Isa;
 use crate::library::gemm::MXCSR_FLUSHING;
-use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs, times};
+use crate::library::gemm::code::{Entry, FLUSHING, Sum, USUAL, assembler, control, keep, runs, times};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
@@ -75,10 +75,6 @@ impl Elements {
 /// Bytes of the lanes of a sum.
 const LANES: i32 = 128;
 const LINE: i32 = 64;
-/// Where the code has [`MXCSR_FLUSHING`].
-const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
-/// Where a function keeps MXCSR as it was.
-pub(super) const USUAL: Rm = Rm::Stack(-8);
 
 pub(super) const fn at(base: u8, offset: i32) -> Rm {
     Rm::Base { base, offset }
@@ -87,12 +83,6 @@ pub(super) const fn at(base: u8, offset: i32) -> Rm {
 /// [`Rm::steps`] for 0 to 7 times, where `fourth` is four steps from `base`.
 fn row([base, fourth]: [u8; 2], steps: [u8; 2], times: i32, offset: i32) -> Rm {
     Rm::steps(if times < 4 { base } else { fourth }, steps, times % 4, offset)
-}
-
-/// Loads MXCSR, or stores it.
-pub(super) fn control(asm: &mut Assembler, store: bool, rm: Rm) {
-    let code = Code(Map::M0F, Prefix::None, 0xae);
-    asm.vex(code, 2 + u8::from(store), 0, rm, None, false, false);
 }
 
 struct Writer<'a> {

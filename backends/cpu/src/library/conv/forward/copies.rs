@@ -23,7 +23,7 @@ impl<T: Stored> Copies<T> {
         let spatial = job.gathered.spatial;
         match kernels.bytes {
             None => {
-                let form = (1, T::ZERO);
+                let form = (kernels.each(), T::ZERO);
                 Copies::Elements(Planes::new(form, spatial, job.pass, layout, block, dst))
             }
             Some(bytes) => {

@@ -150,7 +150,9 @@ impl<S> Plan<S> {
             offsets: match shape.along {
                 Along::Squares => squares::offsets(&layout, pass, sizes.channels),
                 Along::Direct => Vec::new(),
-                Along::Rows | Along::Positions => layout.offsets(pass, sizes.channels, channel, together),
+                Along::Rows | Along::Positions => {
+                    layout.offsets(pass, (sizes.channels, channel), (together, kernels.reverses()))
+                }
             },
             direct: (shape.along == Along::Direct)
                 .then(|| Direct::new(job, kernels, width, layout.block, shape.copied)),

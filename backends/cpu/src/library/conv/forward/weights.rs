@@ -3,6 +3,7 @@
 use crate::library::conv::bytes::{Channels, Pick};
 use crate::library::conv::geometry::Pass;
 use crate::library::conv::operands::Weights;
+use crate::library::conv::pairs::{self, Pairs};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::{Panel, Scratch, Stored};
 use std::ops::Range;
@@ -39,6 +40,11 @@ pub(super) unsafe fn pack<T: Stored>(
         unsafe { (bytes.pack)(&pick, pitch, dst.cast()) };
         return;
     }
+    if kernels.pairs == Some(Pairs::Joined) {
+        // SAFETY: the caller's contract; elements of 16 bits have such pairs.
+        unsafe { pairs::pack((&w.cast(), pass), group, (rows, pitch), channels, dst.cast()) };
+        return;
+    }
     let first = group as isize * w.group + rows.start as isize * w.row + channels.start as isize * w.channel;
     let src = w.ptr.wrapping_offset(first);
     let channels = channels.len();
@@ -60,7 +66,27 @@ pub(super) unsafe fn pack<T: Stored>(
     let together = kernels.together();
     // SAFETY: the weights are readable; a panel runs over its end into the next one or into the slack.
     unsafe {
-        if pass.uses_all(w.extents) && taps == 1 {
+        if kernels.reverses() {
+            let mut dst = dst;
+            for first in (0..channels).step_by(together) {
+                let some = together.min(channels - first);
+                pass.each_tap(|of| {
+                    let at: isize = of
+                        .iter()
+                        .zip(w.taps)
+                        .map(|(tap, step)| tap.index as isize * step)
+                        .sum();
+                    (kernels.pack)(&Panel {
+                        dst,
+                        src: src.wrapping_offset((first + some - 1) as isize * w.channel + at),
+                        k_step: -w.channel,
+                        kc: some,
+                        ..panel
+                    });
+                    dst = dst.add(some * pitch);
+                });
+            }
+        } else if pass.uses_all(w.extents) && taps == 1 {
             (kernels.pack)(&panel);
         } else if pass.uses_all(w.extents) && row_major {
             match together {

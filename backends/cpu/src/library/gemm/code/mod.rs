@@ -9,7 +9,7 @@ mod turned;
 use super::Element;
 use super::pack::{PackFn, Panel};
 use super::tile::{TileFn, TileSet};
-use crate::codegen::assembler::{Assembler, Code, Map, Prefix};
+use crate::codegen::assembler::{Assembler, Code, Map, Prefix, Rm};
 use crate::codegen::opcodes::{ADD_I32, ADD_I64, DOT_BYTES, DOT_HALVES, FMA231, MULTIPLY, MULTIPLY_PAIRS};
 use crate::codegen::pages::Pages;
 use crate::isa::Isa;
@@ -35,10 +35,12 @@ pub(in crate::library) enum Sum {
     FoursSwapped,
     /// Lanes of two numbers of bf16, with the instruction for them.
     Halves,
+    /// F32, with zeros for numbers below the least normal one. Convolutions have such kernels.
+    Flushed,
 }
 
 impl Sum {
-    pub(in crate::library) const ALL: [Sum; 8] = [
+    pub(in crate::library) const ALL: [Sum; 9] = [
         Sum::F32,
         Sum::F64,
         Sum::I32,
@@ -47,6 +49,7 @@ impl Sum {
         Sum::Fours,
         Sum::FoursSwapped,
         Sum::Halves,
+        Sum::Flushed,
     ];
 
     /// Whether lanes have 64 bits.
@@ -72,7 +75,7 @@ impl Sum {
     /// What multiplies, where that is an instruction of its own.
     pub(in crate::library) fn product(self) -> Option<Code> {
         match self {
-            Sum::F32 | Sum::F64 | Sum::Fours | Sum::FoursSwapped | Sum::Halves => None,
+            Sum::F32 | Sum::F64 | Sum::Fours | Sum::FoursSwapped | Sum::Halves | Sum::Flushed => None,
             Sum::I32 | Sum::I64 => Some(MULTIPLY),
             Sum::Pairs => Some(MULTIPLY_PAIRS),
         }
@@ -81,7 +84,7 @@ impl Sum {
     /// What adds a product to a sum, or multiplies and adds.
     pub(in crate::library) fn code(self) -> Code {
         match self {
-            Sum::F32 | Sum::F64 => FMA231,
+            Sum::F32 | Sum::F64 | Sum::Flushed => FMA231,
             Sum::I32 | Sum::Pairs => ADD_I32,
             Sum::I64 => ADD_I64,
             Sum::Fours | Sum::FoursSwapped => DOT_BYTES,
@@ -92,7 +95,7 @@ impl Sum {
     /// What adds sums, and its bit for 64.
     pub(in crate::library) fn add(self) -> (Code, bool) {
         match self {
-            Sum::F32 | Sum::Halves => (Code(Map::M0F, Prefix::None, 0x58), false),
+            Sum::F32 | Sum::Halves | Sum::Flushed => (Code(Map::M0F, Prefix::None, 0x58), false),
             Sum::F64 => (Code(Map::M0F, Prefix::P66, 0x58), true),
             Sum::I32 | Sum::Pairs | Sum::Fours | Sum::FoursSwapped => (ADD_I32, false),
             Sum::I64 => (ADD_I64, true),
@@ -113,7 +116,10 @@ impl Sum {
             (_, Isa::Baseline) | (Sum::I64, Isa::Avx2) => false,
             (Sum::Fours | Sum::FoursSwapped, isa) => isa.sums_bytes(),
             (Sum::Halves, isa) => isa == Isa::Avx512 && isa.sums_halves(),
-            (Sum::F32 | Sum::F64 | Sum::I32 | Sum::I64 | Sum::Pairs, Isa::Avx2 | Isa::Avx512) => true,
+            (
+                Sum::F32 | Sum::F64 | Sum::I32 | Sum::I64 | Sum::Pairs | Sum::Flushed,
+                Isa::Avx2 | Isa::Avx512,
+            ) => true,
         }
     }
 }
@@ -154,6 +160,17 @@ pub(in crate::library) const fn runs(isa: Isa) -> bool {
 pub(in crate::library) fn keep(code: &[u8], entries: impl IntoIterator<Item = usize>) -> Option<Vec<Entry>> {
     let pages = Box::leak(Box::new(Pages::new(code)?));
     Some(entries.into_iter().map(|at| Entry(pages.at(at))).collect())
+}
+
+/// Where code that begins with [`MXCSR_FLUSHING`](super::MXCSR_FLUSHING) has it.
+pub(in crate::library) const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
+/// Where a function keeps MXCSR as it was.
+pub(in crate::library) const USUAL: Rm = Rm::Stack(-8);
+
+/// Loads MXCSR, or stores it.
+pub(in crate::library) fn control(asm: &mut Assembler, store: bool, rm: Rm) {
+    let code = Code(Map::M0F, Prefix::None, 0xae);
+    asm.vex(code, 2 + u8::from(store), 0, rm, None, false, false);
 }
 
 pub(in crate::library) fn assembler(wide: bool) -> Assembler {

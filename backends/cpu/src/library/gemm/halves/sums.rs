@@ -5,7 +5,7 @@ use super::super::vector::{Lanes, Vector, sum_to_odd};
 
 /// Lanes of two numbers of bf16, for any processor.
 #[derive(Clone, Copy)]
-pub(super) struct Pairs<const N: usize>(Lanes<f32, N>);
+pub(crate) struct Pairs<const N: usize>(Lanes<f32, N>);
 
 /// The number in the upper half of a lane, and that in its lower half; 0 for what lies below the least normal one.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! Products with squares of B as machine code, written once for a process and kind.
 
-use super::super::code::{USUAL, at, control};
+use super::super::code::at;
 use super::Squares;
 use crate::codegen::assembler::{
     Assembler, Code, Extra, Label, RAX, RBP, RBX, RCX, RDI, RDX, RSI, Rm, UNEQUAL,
@@ -8,7 +8,9 @@ use crate::codegen::assembler::{
 use crate::codegen::opcodes::{AND, FMA231, FROM_F16, LEFT, LOAD, SHIFT, STORE};
 use crate::isa::Isa;
 use crate::library::gemm::MXCSR_FLUSHING;
-use crate::library::gemm::code::{Entry, Sum, assembler, keep, runs, times, transpose};
+use crate::library::gemm::code::{
+    Entry, FLUSHING, Sum, USUAL, assembler, control, keep, runs, times, transpose,
+};
 use std::mem::{offset_of, transmute};
 use std::sync::OnceLock;
 
@@ -80,8 +82,7 @@ pub(super) const GROUP: usize = 64;
 const AHEAD: i32 = 512;
 /// The upper half of a lane.
 const UPPER: u32 = 0xffff_0000;
-/// Where the code has MXCSR, and a vector of [`UPPER`].
-const FLUSHING: Rm = Rm::Pool { at: 0, each: false };
+/// Where the code has a vector of [`UPPER`], behind MXCSR.
 const UPPERS: usize = 4;
 
 struct Writer<'a> {
