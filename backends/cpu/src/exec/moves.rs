@@ -350,7 +350,9 @@ unsafe fn lookups<T: Copy + Default>(
     extent: u64,
     read: impl Fn(usize, usize) -> T,
 ) {
-    for i in 0..n {
+    /// Indices that are compared at once.
+    const SOME: usize = 16;
+    let single = |i: usize| {
         // SAFETY: the caller's promise; negative indices are beyond every extent.
         unsafe {
             let at = *index.add(i) as u64;
@@ -360,5 +362,22 @@ unsafe fn lookups<T: Copy + Default>(
                 T::default()
             };
         }
+    };
+    let last = (extent as i64).wrapping_sub(1);
+    let whole = n / SOME * SOME;
+    for first in (0..whole).step_by(SOME) {
+        // SAFETY: the caller's promise.
+        let some = unsafe { index.add(first).cast::<[i64; SOME]>().read_unaligned() };
+        // Negative where an index is, or is beyond the last one.
+        let outside = some.iter().fold(0, |all, &at| all | at | last.wrapping_sub(at));
+        if outside < 0 {
+            (first..first + SOME).for_each(single);
+            continue;
+        }
+        for (i, at) in (first..).zip(some) {
+            // SAFETY: as above; all indices are in the extent.
+            unsafe { *to.add(i) = read(at as usize, i) };
+        }
     }
+    (whole..n).for_each(single);
 }

@@ -2,7 +2,6 @@
 
 use super::forward::{self, Channels, winograd};
 use super::geometry::{Axis, Pass};
-use super::pairs::Pairs;
 use super::words::{ConvKernels, by_word};
 use super::{ConvKernel, Direction, Launch};
 use crate::exec::Args;
@@ -50,10 +49,10 @@ impl ConvKernel {
 }
 
 /// Positions of a transformed tile along an axis, or 0 or 1 for an order of weights as they are, then rows of a packed tile, and bytes of all. `None` where
-/// the launch would not read them, or where accumulators are larger than elements, which would cost more memory than the packing is worth.
+/// the launch would not read them, or where accumulators are larger than elements, which would cost more memory than the packing is worth;
+/// that of pairs is worth it.
 fn form<T: Stored>(kernels: &ConvKernels<T>, launch: &Launch) -> Option<(usize, usize, usize)> {
-    // Pairs of elements are as large as accumulators.
-    if !T::DIRECT && kernels.pairs != Some(Pairs::Joined) {
+    if !T::DIRECT && kernels.pairs.is_none() {
         return None;
     }
     let pass = pass(launch);

@@ -184,9 +184,8 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 fn strides(extents: &[usize]) -> Vec<isize> {
-    (0..extents.len())
-        .map(|axis| extents[axis + 1..].iter().product::<usize>() as isize)
-        .collect()
+    let stride = |axis: usize| extents[axis + 1..].iter().product::<usize>() as isize;
+    (0..extents.len()).map(stride).collect()
 }
 
 fn small(count: usize, seed: usize) -> Vec<f32> {

@@ -66,7 +66,9 @@ pub(super) unsafe fn pack<T: Stored>(
     let together = kernels.together();
     // SAFETY: the weights are readable; a panel runs over its end into the next one or into the slack.
     unsafe {
-        if kernels.reverses() {
+        if kernels.reverses() && pass.uses_all(w.extents) && row_major {
+            by_pairs(kernels, &panel, taps);
+        } else if kernels.reverses() {
             let mut dst = dst;
             for first in (0..channels).step_by(together) {
                 let some = together.min(channels - first);
@@ -132,6 +134,42 @@ unsafe fn by_channels<T: Stored>(kernels: &ConvKernels<T>, panel: &Panel<T>, tap
                 kc,
                 ..*panel
             });
+        }
+    }
+}
+
+/// The same with the channels of each pair one after another, the odd one first. What a term runs over its end, the next one overwrites.
+unsafe fn by_pairs<T: Stored>(kernels: &ConvKernels<T>, panel: &Panel<T>, taps: usize) {
+    let (pitch, channels) = (panel.pitch, panel.kc);
+    let at_once = (IN_ORDER / (taps * pitch * size_of::<T::Acc>()))
+        .next_multiple_of(2)
+        .max(2);
+    let scratch = Scratch::take((at_once * taps * pitch + REGISTER) * size_of::<T::Acc>());
+    let run: *mut T::Acc = scratch.start().cast();
+    for first in (0..channels).step_by(at_once) {
+        let some = at_once.min(channels - first);
+        let lying = Panel {
+            dst: run,
+            src: panel.src.wrapping_offset(first as isize * panel.k_step),
+            kc: some,
+            ..*panel
+        };
+        // SAFETY: the caller's contract, and the scratch memory has room for the run.
+        unsafe {
+            by_channels(kernels, &lying, taps);
+            let mut to = panel.dst.add(first * taps * pitch);
+            for pair in (0..some).step_by(2) {
+                for tap in 0..taps {
+                    for channel in (pair..some.min(pair + 2)).rev() {
+                        let from = run.add((channel * taps + tap) * pitch);
+                        for at in (0..pitch).step_by(8) {
+                            let some = from.add(at).cast::<[T::Acc; 8]>().read_unaligned();
+                            to.add(at).cast::<[T::Acc; 8]>().write_unaligned(some);
+                        }
+                        to = to.add(pitch);
+                    }
+                }
+            }
         }
     }
 }
