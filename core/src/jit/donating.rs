@@ -24,7 +24,8 @@ where
     /// with the results.
     ///
     /// Which results lie where is decided by the first call, and anew by the second of two that can give up other arguments. On
-    /// streams that a scope chose, and while values are watched or dumped, nothing is given up.
+    /// streams that a scope chose, and while values are watched or dumped, nothing is given up; nor in a function with loops,
+    /// branches or prints.
     ///
     /// ```
     /// use thalweg::{Context, DType, Tensor, jit};
