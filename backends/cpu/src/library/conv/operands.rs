@@ -1,6 +1,6 @@
 //! The operands of a convolution: addresses and strides in elements.
 
-use super::geometry::AXES;
+use super::geometry::{AXES, Tap};
 
 /// The operand that taps gather from: x, or dy for the gradient with respect to the input.
 #[derive(Clone, Copy)]
@@ -56,6 +56,12 @@ pub(super) struct Weights<T> {
 }
 
 impl<T> Weights<T> {
+    /// From the first tap's weight to that of another one.
+    pub(super) fn tap(&self, of: [Tap; AXES]) -> isize {
+        let at = of.iter().zip(self.taps);
+        at.map(|(tap, step)| tap.index as isize * step).sum()
+    }
+
     /// The same with another type of elements; strides are counted in elements already.
     pub(super) fn cast<U>(&self) -> Weights<U> {
         Weights {

@@ -199,9 +199,7 @@ pub(super) unsafe fn pack(
         let src = first.wrapping_offset(2 * pair as isize * w.channel);
         let alone = 2 * pair + 1 == w.channels;
         pass.each_tap(|taps| {
-            let at = taps.iter().zip(w.taps);
-            let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-            let src = src.wrapping_offset(at);
+            let src = src.wrapping_offset(w.tap(taps));
             // SAFETY: the caller vouches for the weights and for `pitch` lanes.
             unsafe {
                 for row in 0..rows.len() {

@@ -116,9 +116,7 @@ pub(super) unsafe fn pack<const EACH: usize, const SIGNED: bool>(of: &Pick<'_>, 
             let src = rows.wrapping_offset((lane * EACH) as isize * w.channel);
             let count = EACH.min(w.channels - lane * EACH);
             of.pass.each_tap(|taps| {
-                let at = taps.iter().zip(w.taps);
-                let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-                let src = src.wrapping_offset(at);
+                let src = src.wrapping_offset(w.tap(taps));
                 // SAFETY: the caller vouches for the weights and for `pitch` lanes.
                 unsafe {
                     for row in 0..of.rows.len() {

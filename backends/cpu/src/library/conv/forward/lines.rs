@@ -170,9 +170,7 @@ fn columns<T>(job: &Job<'_, T>, layout: &Layout, each: usize) -> (usize, Vec<u32
             if term % rows == 0 {
                 offsets.push((channel * layout.channel() + layout.offset(pass, taps)) as u32);
             }
-            let at = taps.into_iter().zip(w.taps);
-            let at: isize = at.map(|(tap, step)| tap.index as isize * step).sum();
-            weights.push((channel * each) as isize * w.channel + at);
+            weights.push((channel * each) as isize * w.channel + w.tap(taps));
         }
     }
     (rows, offsets, weights)

@@ -66,52 +66,31 @@ pub(super) unsafe fn pack<T: Stored>(
     let together = kernels.together();
     // SAFETY: the weights are readable; a panel runs over its end into the next one or into the slack.
     unsafe {
-        if kernels.reverses() && pass.uses_all(w.extents) && row_major {
-            by_pairs(kernels, &panel, taps);
-        } else if kernels.reverses() {
-            let mut dst = dst;
-            for first in (0..channels).step_by(together) {
-                let some = together.min(channels - first);
-                pass.each_tap(|of| {
-                    let at: isize = of
-                        .iter()
-                        .zip(w.taps)
-                        .map(|(tap, step)| tap.index as isize * step)
-                        .sum();
-                    (kernels.pack)(&Panel {
-                        dst,
-                        src: src.wrapping_offset((first + some - 1) as isize * w.channel + at),
-                        k_step: -w.channel,
-                        kc: some,
-                        ..panel
-                    });
-                    dst = dst.add(some * pitch);
+        let (whole, reversed) = (pass.uses_all(w.extents), kernels.reverses());
+        match (whole && row_major, reversed) {
+            (_, false) if whole && taps == 1 => return (kernels.pack)(&panel),
+            (true, false) if together == 1 => return by_channels(kernels, &panel, taps),
+            (true, false) => return by_blocks(kernels, &panel, taps, together),
+            (true, true) => return by_pairs(kernels, &panel, taps),
+            (false, _) => {}
+        }
+        let mut dst = dst;
+        for first in (0..channels).step_by(together) {
+            let some = together.min(channels - first);
+            let (from, k_step) = match reversed {
+                true => (first + some - 1, -w.channel),
+                false => (first, w.channel),
+            };
+            pass.each_tap(|of| {
+                (kernels.pack)(&Panel {
+                    dst,
+                    src: src.wrapping_offset(from as isize * w.channel + w.tap(of)),
+                    k_step,
+                    kc: some,
+                    ..panel
                 });
-            }
-        } else if pass.uses_all(w.extents) && taps == 1 {
-            (kernels.pack)(&panel);
-        } else if pass.uses_all(w.extents) && row_major {
-            match together {
-                1 => by_channels(kernels, &panel, taps),
-                _ => by_blocks(kernels, &panel, taps, together),
-            }
-        } else {
-            let mut dst = dst;
-            for first in (0..channels).step_by(together) {
-                let some = together.min(channels - first);
-                pass.each_tap(|[i, j, k]| {
-                    let tap = i.index as isize * w.taps[0]
-                        + j.index as isize * w.taps[1]
-                        + k.index as isize * w.taps[2];
-                    (kernels.pack)(&Panel {
-                        dst,
-                        src: src.wrapping_offset(first as isize * w.channel + tap),
-                        kc: some,
-                        ..panel
-                    });
-                    dst = dst.add(some * pitch);
-                });
-            }
+                dst = dst.add(some * pitch);
+            });
         }
     }
 }
