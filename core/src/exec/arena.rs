@@ -1,6 +1,7 @@
 //! Places for the temporaries of a program in one buffer.
 
 use crate::lower::{Output, Program, Slot, Step};
+use std::collections::HashMap;
 
 /// Temporaries start at multiples of this many bytes.
 const ALIGNMENT: u64 = 512;
@@ -21,22 +22,24 @@ pub(super) struct Arena {
     pub(super) bytes: u64,
 }
 
-/// First and last step that touches each local.
-fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
-    let mut lives = vec![None; program.locals.len()];
+/// The first and the last step that touches each slot.
+pub(super) fn lives(program: &Program) -> HashMap<Slot, (usize, usize)> {
+    let mut lives = HashMap::new();
     for (at, step) in program.steps.iter().enumerate() {
-        let mut touch = |slot: Slot| {
-            if let Slot::Local(local) = slot {
-                let life = lives[local as usize].get_or_insert((at, at));
-                life.1 = at;
-            }
-        };
+        let mut touch = |slot: Slot| lives.entry(slot).or_insert((at, at)).1 = at;
         match step {
             Step::Launch { launch, .. } => launch.arguments.iter().for_each(|argument| touch(argument.slot)),
             Step::Fill { slot, .. } => touch(*slot),
         }
     }
     lives
+}
+
+/// Those of each local.
+fn lifetimes(program: &Program) -> Vec<Option<(usize, usize)>> {
+    let lives = lives(program);
+    let of = |local: usize| lives.get(&Slot::Local(local as u32)).copied();
+    (0..program.locals.len()).map(of).collect()
 }
 
 impl Arena {

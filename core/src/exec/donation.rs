@@ -1,5 +1,6 @@
 //! Arguments that give their memory up: which results take it.
 
+use super::arena::lives;
 use super::executable::{Arg, Executable, Inputs, Values};
 use crate::context::Context;
 use crate::error::Result;
@@ -10,7 +11,6 @@ use crate::lower::{Argument, Program, Slot, Source, Step};
 use crate::value::{Repr, Shared, Tensor};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A result in the memory of an argument.
@@ -18,19 +18,6 @@ use std::sync::Arc;
 struct Pair {
     input: u32,
     local: u32,
-}
-
-/// The first and the last step that touches each slot.
-fn lives(program: &Program) -> HashMap<Slot, (usize, usize)> {
-    let mut lives = HashMap::new();
-    for (at, step) in program.steps.iter().enumerate() {
-        let mut touch = |slot: Slot| lives.entry(slot).or_insert((at, at)).1 = at;
-        match step {
-            Step::Launch { launch, .. } => launch.arguments.iter().for_each(|argument| touch(argument.slot)),
-            Step::Fill { slot, .. } => touch(*slot),
-        }
-    }
-    lives
 }
 
 /// Whether the step that writes a result at `out` may find the argument `of` there: an input of a kernel that lies exactly where
