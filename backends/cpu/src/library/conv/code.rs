@@ -95,6 +95,8 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
         })
     });
     let kernels = kernels.as_ref()?;
+    // Of sums that flush, there are kernels over taps alone.
+    let further = (sum != Sum::Flushed).then_some((sum, isa));
     // SAFETY: the entries are functions of these types, which read nothing of `S` but its size.
     unsafe {
         let of_taps =
@@ -106,7 +108,7 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
             steps: kernels
                 .steps
                 .map(|entries| std::mem::transmute::<&'static [Entry], &'static [StepFn<S>]>(entries)),
-            points: Points(Some((sum, isa))),
+            points: Points(further),
             outer: std::array::from_fn(|i| {
                 let (lanes, lines, _) = compiled.outer[i];
                 let entries = kernels.outer[i];
@@ -114,11 +116,11 @@ pub(super) fn tiles<S>(compiled: Tiles<S>, sum: Sum, isa: Isa) -> Option<Tiles<S
                 (lanes, lines, functions)
             }),
             beside: Beside {
-                code: Some((sum, isa)),
+                code: further,
                 ..compiled.beside
             },
             lines: compiled.lines.map(|lines| Lines {
-                code: Some((sum, isa)),
+                code: further,
                 ..lines
             }),
             ..compiled

@@ -7,7 +7,6 @@ use super::forward;
 use super::geometry::Pass;
 use super::operands::{Sizes, Weights};
 use super::planes::{Plane, PlaneFn, loops};
-use super::points::Points;
 use super::tile::{TapArgs, TapFn, Tiles, taps};
 use super::words::ConvKernels;
 use super::{ConvKernel, Direction, Launch};
@@ -57,7 +56,6 @@ fn suits(kernel: &ConvKernel, launch: &Launch) -> bool {
 pub(super) fn of(base: ConvKernels<u16>, (isa, codegen): (Isa, bool), by_halves: bool) -> ConvKernels<u16> {
     let tiles = Tiles {
         steps: [&[]; 3],
-        points: Points(None),
         outer: base.tiles.outer.map(|(lanes, _, _)| (lanes, &[][..], &[][..])),
         ..base.tiles
     };

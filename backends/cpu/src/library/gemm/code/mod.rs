@@ -35,7 +35,7 @@ pub(in crate::library) enum Sum {
     FoursSwapped,
     /// Lanes of two numbers of bf16, with the instruction for them.
     Halves,
-    /// F32, with zeros for numbers below the least normal one. Convolutions have such kernels.
+    /// F32, with zeros for numbers below the least normal one. Only convolutions have such kernels.
     Flushed,
 }
 
@@ -185,7 +185,7 @@ pub(in crate::library) fn assembler(wide: bool) -> Assembler {
 /// executed.
 pub(super) fn tiles<S>(sum: Sum, isa: Isa) -> Option<TileSet<S>> {
     debug_assert_eq!(size_of::<S>(), 1 << sum.shift());
-    if !runs(isa) || !sum.exists(isa) {
+    if !runs(isa) || !sum.exists(isa) || sum == Sum::Flushed {
         return None;
     }
     let wide = isa == Isa::Avx512;
