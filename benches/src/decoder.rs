@@ -139,11 +139,11 @@ impl Survey {
             self.time(name, || decoder.step(&word, &position, &kept).0)?;
             self.time(&format!("{name}_jit"), || step.call((&word, &position, &kept)).0)?;
             // The only one that holds them.
-            let given = RefCell::new((word, position, kept));
+            let held = RefCell::new(kept);
             self.time(&format!("{name}_donating"), || {
-                let given = &mut *given.borrow_mut();
-                let (scores, kept) = step.call_donating(given);
-                given.2 = kept;
+                let kept = &mut *held.borrow_mut();
+                let (scores, next) = step.call_donating((&mut word.clone(), &mut position.clone(), kept));
+                *kept = next;
                 scores
             })?;
         }

@@ -269,13 +269,11 @@ where
         let net = with_trainable(&net, &values);
         (Tree::map(&net, &mut |tensor| tensor.detach()), loss.detach())
     });
-    let data = (x, y);
-    // The network is written in place, as the peers' are; data that is held here too is not.
-    let mut given = (net, data.clone());
+    let (mut net, data) = (net, (x, y));
     let run = move || {
-        let _held = &data;
-        let (next, loss) = compiled.call_donating(&mut given);
-        given.0 = next;
+        // The network is written in place, as the peers' are; data that is held here too is not.
+        let (next, loss) = compiled.call_donating((&mut net, &mut data.clone()));
+        net = next;
         let loss = loss.item::<f32>().map_err(hal_error)?;
         assert!(loss.is_finite(), "the loss is {loss}");
         Ok(())

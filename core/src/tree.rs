@@ -130,6 +130,19 @@ pub trait Arguments: Sized {
 
     /// The form in which a caller gives them.
     fn given(&self) -> Self::Given<'_>;
+
+    /// How a caller gives them to be replaced: `&mut x` for one, `(&mut x, &mut y)` for two.
+    type Taken<'a>
+    where
+        Self: 'a;
+
+    /// The same to be read.
+    fn read<'t>(taken: &'t Self::Taken<'_>) -> Self::Given<'t>
+    where
+        Self: 't;
+
+    /// Leaves others in their places.
+    fn replace(taken: &mut Self::Taken<'_>, by: Self);
 }
 
 /// Arguments of which the first is told apart: gradients are taken by it.
@@ -225,6 +238,22 @@ impl<A: Tree> Arguments for (A,) {
     fn given(&self) -> &A {
         &self.0
     }
+
+    type Taken<'a>
+        = &'a mut A
+    where
+        Self: 'a;
+
+    fn read<'t>(taken: &'t &mut A) -> &'t A
+    where
+        Self: 't,
+    {
+        taken
+    }
+
+    fn replace(taken: &mut &mut A, by: Self) {
+        **taken = by.0;
+    }
 }
 
 impl<A: Tree> FirstArgument for (A,) {
@@ -254,6 +283,16 @@ macro_rules! arguments {
 
             fn given(&self) -> ($(&$name,)+) {
                 ($(&self.$index,)+)
+            }
+
+            type Taken<'a> = ($(&'a mut $name,)+) where Self: 'a;
+
+            fn read<'t>(taken: &'t ($(&mut $name,)+)) -> ($(&'t $name,)+) where Self: 't {
+                ($(&*taken.$index,)+)
+            }
+
+            fn replace(taken: &mut ($(&mut $name,)+), by: Self) {
+                $(*taken.$index = by.$index;)+
             }
         }
 

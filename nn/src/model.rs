@@ -47,8 +47,7 @@ use watch::Watch;
 /// # Ok::<(), thalweg_nn::Error>(())
 /// ```
 pub struct Model<N: Layer + Tree> {
-    // As a compiled step takes it.
-    given: (Given<N>,),
+    given: Given<N>,
     rules: Rules,
     schedule: Box<dyn Schedule>,
     metrics: Vec<Box<dyn Metric>>,
@@ -78,12 +77,12 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let loss: LossFunction = Arc::new(loss);
         let rules = Rules::new((loss, name), Arc::new(optimizer));
         Model {
-            given: (Given {
+            given: Given {
                 kept: Kept::start(&rules, &net, cx),
                 net,
                 fed: None,
                 asked: Asked::default(),
-            },),
+            },
             eager: Compiled::eager(&rules),
             graph: Compiled::graph(&rules),
             rules,
@@ -126,11 +125,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         which: impl Fn(&str) -> bool + Send + Sync + 'static,
         optimizer: impl Optimizer + 'static,
     ) -> Model<N> {
-        let (which, before) = (Arc::new(which), module::trainable_paths(&self.given.0.net));
+        let (which, before) = (Arc::new(which), module::trainable_paths(&self.given.net));
         let picked = Arc::clone(&which);
         let mut model = self.with_rules(|rules| rules.group(picked, Arc::new(optimizer)));
-        let of = (&model.rules, &model.given.0.net, &model.cx);
-        model.given.0.kept = model.given.0.kept.carried(&before, |path| !which(path), of);
+        let of = (&model.rules, &model.given.net, &model.cx);
+        model.given.kept = model.given.kept.carried(&before, |path| !which(path), of);
         model
     }
 
@@ -158,7 +157,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     #[must_use]
     pub fn loss_scale(self, scale: LossScale) -> Model<N> {
         let mut model = self.with_rules(|rules| rules.scale = Some(scale));
-        model.given.0.kept.scale = Some(scale.state(&model.cx));
+        model.given.kept.scale = Some(scale.state(&model.cx));
         model
     }
 
@@ -171,16 +170,16 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
 
     /// The network.
     pub fn net(&self) -> &N {
-        &self.given.0.net
+        &self.given.net
     }
 
     /// Changes the network, for example which parameters are trained. What optimizers keep goes on for parameters that were
     /// trained before under the same path, shape and dtype, and starts at zero for others.
     pub fn change(&mut self, change: impl FnOnce(&mut N)) {
-        let before = module::trainable_paths(&self.given.0.net);
-        change(&mut self.given.0.net);
-        let of = (&self.rules, &self.given.0.net, &self.cx);
-        self.given.0.kept = self.given.0.kept.carried(&before, |_| true, of);
+        let before = module::trainable_paths(&self.given.net);
+        change(&mut self.given.net);
+        let of = (&self.rules, &self.given.net, &self.cx);
+        self.given.kept = self.given.kept.carried(&before, |_| true, of);
     }
 
     /// Steps that were done, also those that a [`LossScale`] left without effect.
@@ -200,7 +199,6 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     pub fn current_loss_scale(&self) -> Result<Option<f64>> {
         let scale = self
             .given
-            .0
             .kept
             .scale
             .as_ref()
@@ -228,14 +226,14 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// As [`Model::train_step`], with the norms of gradients where they are asked for.
     fn step(&mut self, x: &Tensor, y: &Tensor, norms: bool) -> Result<(Tensor, Tensor, Option<Tensor>)> {
         let asked = self.asked(norms);
-        self.given.0.asked = asked;
-        self.given.0.fed = Some(self.fed(x, y));
+        self.given.asked = asked;
+        self.given.fed = Some(self.fed(x, y));
         let compiled = match self.cx.mode() {
             Mode::Eager => &self.eager,
             Mode::Graph => &self.graph,
         };
         let made = (compiled.train)(&mut self.given);
-        self.given.0.fed = None;
+        self.given.fed = None;
         let mut failed = None;
         let mut look = |tensor: &Tensor| {
             if failed.is_none() {
@@ -249,7 +247,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             return Err(error.into());
         }
         let (net, kept, shown, seen) = made;
-        (self.given.0.net, self.given.0.kept) = (net, kept);
+        (self.given.net, self.given.kept) = (net, kept);
         self.step += 1;
         self.silent = asked.notes && seen.is_empty();
         record::deliver(seen);
@@ -353,7 +351,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         while self.epoch < last && !told.stop {
             let (epoch, first) = (self.epoch, self.done);
             (told.epoch, told.step_in_epoch) = (epoch + 1, first);
-            self.given.0.net.set_training(true);
+            self.given.net.set_training(true);
             self.hook(callbacks, Hook::EpochBegin, told)?;
             told.times = Times::default();
             let begun = Instant::now();

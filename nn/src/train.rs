@@ -150,7 +150,7 @@ type Taking<A, B> = Box<dyn Fn(&mut A) -> B + Send + Sync>;
 
 /// Steps and evaluations of a network, run op by op or compiled.
 pub(crate) struct Compiled<N: Layer + Tree> {
-    pub(crate) train: Taking<(Given<N>,), Made<N>>,
+    pub(crate) train: Taking<Given<N>, Made<N>>,
     pub(crate) eval: Step<(N, (Tensor, Tensor)), (Tensor, Tensor)>,
     pub(crate) predict: Step<(N, Tensor), Tensor>,
 }
@@ -160,7 +160,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Compiled<N> {
     pub(crate) fn eager(rules: &Rules) -> Compiled<N> {
         let (train, eval) = (rules.clone(), Arc::clone(&rules.loss));
         Compiled {
-            train: Box::new(move |(given,)| train_step(&train, given)),
+            train: Box::new(move |given| train_step(&train, given)),
             eval: Box::new(move |given| eval_step(&eval, given)),
             predict: Box::new(|(net, x): &(N, Tensor)| {
                 observe::restart_calls();

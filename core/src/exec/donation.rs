@@ -204,7 +204,7 @@ impl Plan {
             inputs,
             bound,
         } = self;
-        // No two slots hold the same memory at any time: what two arguments changed makes way.
+        // No two slots may hold the same memory at any time: one that holds what another is to hold takes other memory meanwhile.
         let mut ways = Vec::new();
         for (at, &input) in inputs.iter().enumerate() {
             let Some(storage) = storage(leaves, input) else {
@@ -254,18 +254,15 @@ impl Donations {
         let sizes = sizes(leaves);
         let mut state = self.0.lock();
         let State { seen, planned, plan } = &mut *state;
-        if *planned != sizes {
-            // Another program is worth it when two calls in a row give up the same.
-            if planned.is_empty() || *seen == sizes {
-                *plan = Plan::new(plain, context, leaves, &sizes).unwrap_or_else(|error| {
-                    tracing::debug!(target: "thalweg::graph", "no results in the memory of arguments: {error}");
-                    None
-                });
-                planned.clone_from(&sizes);
-            } else {
-                seen.clone_from(&sizes);
-            }
+        // Another program is worth it when two calls in a row give up the same.
+        if *planned != sizes && (planned.is_empty() || *seen == sizes) {
+            *plan = Plan::new(plain, context, leaves, &sizes).unwrap_or_else(|error| {
+                tracing::debug!(target: "thalweg::graph", "no results in the memory of arguments: {error}");
+                None
+            });
+            planned.clone_from(&sizes);
         }
+        seen.clone_from(&sizes);
         let ready = plan.as_mut()?;
         if (ready.inputs.iter()).any(|&input| sizes[input as usize] != planned[input as usize]) {
             return None;

@@ -177,7 +177,9 @@ impl Executable {
     pub(super) fn bind(&self, at: usize, buffer: &Buffer) -> hal::Result<()> {
         match &self.work {
             Work::Ready(ready) => ready.bind(at, buffer),
-            Work::Views | Work::Staged(_) => Ok(()),
+            Work::Views | Work::Staged(_) => {
+                unreachable!("what has bound arguments has steps that write them")
+            }
         }
     }
 

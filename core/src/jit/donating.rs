@@ -34,8 +34,8 @@ where
     /// let row = Tensor::from_slice(&[1.0_f32, 2.0], [1, 2], &cx);
     /// let mut kept = Tensor::zeros([3, 2], DType::F32, &cx);
     /// for position in 0..3 {
-    ///     let at = Tensor::from_slice(&[position], 1, &cx);
-    ///     kept = keep.call_donating(&mut (kept, at, row.clone()));
+    ///     let mut at = Tensor::from_slice(&[position], 1, &cx);
+    ///     kept = keep.call_donating((&mut kept, &mut at, &mut row.clone()));
     /// }
     /// assert_eq!(kept.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
     /// # Ok::<(), thalweg::Error>(())
@@ -44,34 +44,34 @@ where
     /// # Errors
     /// Those of [`Jit::call`].
     #[track_caller]
-    pub fn call_donating(&self, arguments: &mut A) -> F::Output {
+    pub fn call_donating(&self, mut arguments: A::Taken<'_>) -> F::Output {
         let tag = OpTag::uncounted("jit");
-        match form(arguments) {
+        let how = form::<A>(&A::read(&arguments));
+        match how {
             Form::Values => {}
-            Form::Inlined => return self.apply(arguments),
+            Form::Inlined => return self.apply(&A::map(&A::read(&arguments), &mut Tensor::clone)),
             Form::Recorded => {
-                let evaluated = A::map(&arguments.given(), &mut |tensor| exec::evaluated(tensor, tag));
+                let evaluated = A::map(&A::read(&arguments), &mut |tensor| exec::evaluated(tensor, tag));
                 // What failed may go well another time.
-                if form(&evaluated) != Form::Values {
+                if form::<A>(&evaluated.given()) != Form::Values {
                     return self.apply(&evaluated);
                 }
                 // What was recorded holds its value too; with it goes that hold.
-                *arguments = evaluated;
+                A::replace(&mut arguments, evaluated);
             }
         }
-        let (output, kept) = self.donate(arguments, tag);
+        let (output, kept) = self.donate(&A::read(&arguments), tag);
         if let Some(kept) = kept {
-            *arguments = kept;
+            A::replace(&mut arguments, kept);
         }
         output
     }
 
     /// The result for arguments that are values, and what is left of the arguments, where that is not all.
-    fn donate(&self, arguments: &A, tag: OpTag) -> (F::Output, Option<A>) {
-        let given = arguments.given();
+    fn donate(&self, given: &A::Given<'_>, tag: OpTag) -> (F::Output, Option<A>) {
         let mut leaves = Leaves::new();
-        A::visit(&given, &mut |tensor| leaves.push(tensor));
-        let entry = match self.found(&given, &leaves, tag) {
+        A::visit(given, &mut |tensor| leaves.push(tensor));
+        let entry = match self.found(given, &leaves, tag) {
             Ok(entry) => entry,
             Err(output) => return (output, None),
         };
@@ -84,7 +84,7 @@ where
         };
         let output = entry.output(Ok(donated.values), tag);
         let (lost, mut numbers) = (self.lost(&leaves, tag), 0..);
-        let kept = A::map(&given, &mut |tensor| {
+        let kept = A::map(given, &mut |tensor| {
             let number = numbers.next().unwrap_or(u32::MAX);
             match donated.given_up.binary_search(&number) {
                 Ok(_) => lost.clone(),
@@ -119,11 +119,9 @@ enum Form {
     Inlined,
 }
 
-fn form<A: Arguments>(arguments: &A) -> Form {
+fn form<A: Arguments>(given: &A::Given<'_>) -> Form {
     let (mut lazy, mut inlined) = (false, exec::tracing());
-    A::visit(&arguments.given(), &mut |tensor| {
-        inlined |= is_inlined(tensor, &mut lazy)
-    });
+    A::visit(given, &mut |tensor| inlined |= is_inlined(tensor, &mut lazy));
     match (inlined, lazy) {
         (true, _) => Form::Inlined,
         (false, true) => Form::Recorded,

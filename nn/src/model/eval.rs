@@ -146,7 +146,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     }
 
     fn evaluating(&self) -> N {
-        let mut net = self.given.0.net.clone();
+        let mut net = self.given.net.clone();
         net.set_training(false);
         net
     }

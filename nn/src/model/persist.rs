@@ -72,17 +72,16 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
     /// What optimizers keep, in the order of the tree that it is: counts, slots by the parameter's path and a number, loss scale. No
     /// path has a `/`.
     pub(super) fn named_slots(&self) -> Vec<Named> {
-        let mut named = vec![(STEPS.to_owned(), self.given.0.kept.steps.clone())];
-        for (path, slots) in module::trainable_paths(&self.given.0.net)
+        let mut named = vec![(STEPS.to_owned(), self.given.kept.steps.clone())];
+        for (path, slots) in module::trainable_paths(&self.given.net)
             .iter()
-            .zip(&self.given.0.kept.slots)
+            .zip(&self.given.kept.slots)
         {
             let name = |(at, slot): (usize, &Tensor)| (format!("optimizer/{path}/{at}"), slot.clone());
             named.extend(slots.iter().enumerate().map(name));
         }
         named.extend(
             self.given
-                .0
                 .kept
                 .scale
                 .clone()
@@ -105,7 +104,7 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             message,
         };
         let lacks = |name: &str| misfit(format!("there is no tensor {name:?}"));
-        let mut net = self.given.0.net.clone();
+        let mut net = self.given.net.clone();
         if let Some(name) = file.fill(&mut net)?.first() {
             return Err(lacks(name));
         }
@@ -120,9 +119,8 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
             )));
         }
         let mut slots = slots.into_iter();
-        self.given.0.kept =
-            (self.given.0.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
-        (self.given.0.net, self.step) = (net, position[0]);
+        self.given.kept = (self.given.kept).map(&mut |tensor| slots.next().unwrap_or_else(|| tensor.clone()));
+        (self.given.net, self.step) = (net, position[0]);
         (self.epoch, self.done) = (position[3], position[4]);
         let notes = file.metadata.into_iter();
         self.loaded = true;
@@ -162,11 +160,11 @@ impl<N: Layer + Tree + Send + Sync + 'static> Trained for Model<N> {
     }
 
     fn named(&self) -> Vec<(String, Tensor)> {
-        module::named(&self.given.0.net)
+        module::named(&self.given.net)
     }
 
     fn trainable(&self) -> Vec<(String, Tensor)> {
-        module::trainable_named(&self.given.0.net)
+        module::trainable_named(&self.given.net)
     }
 
     fn described(&self) -> Described {

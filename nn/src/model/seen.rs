@@ -57,10 +57,10 @@ impl<N: Layer + Tree + Send + Sync + 'static> Model<N> {
         let step = jit(move |given: &Given<N>| muted(|| train_step(&rules, given)));
         let given = Given {
             fed: Some(self.fed(x, y)),
-            ..self.given.0.clone()
+            ..self.given.clone()
         };
         let graph = step.graph(&given)?;
-        let mut inputs: Vec<String> = (module::named(&self.given.0.net).iter())
+        let mut inputs: Vec<String> = (module::named(&self.given.net).iter())
             .map(|(path, _)| of_parameter(path))
             .collect();
         inputs.extend(

@@ -60,10 +60,10 @@ fn outputs(case: &Case, float: DType, cx: &Context, nans: bool) -> Result<Vec<Ve
 
 /// As [`outputs`], through `jit`; results in the memory of inputs have the same bits.
 fn compiled(case: &Case, float: DType, cx: &Context, nans: bool) -> Result<Vec<Vec<u64>>, String> {
-    let inputs: Vec<Tensor> = case.inputs.iter().map(|input| input.tensor(float, cx)).collect();
+    let mut inputs: Vec<Tensor> = case.inputs.iter().map(|input| input.tensor(float, cx)).collect();
     let traced = jit(|inputs: &Vec<Tensor>| dispatch(&case.name, inputs, &case.attributes));
     let plain = compare_all(case, float, &traced.call(&inputs), nans)?;
-    let donated = compare_all(case, float, &traced.call_donating(&mut (inputs,)), nans)
+    let donated = compare_all(case, float, &traced.call_donating(&mut inputs), nans)
         .map_err(|error| format!("in the memory of inputs: {error}"))?;
     match plain == donated {
         true => Ok(plain),

@@ -58,7 +58,7 @@ fn a_state_stays_where_it_lies_and_has_the_bits_of_plain_calls() {
     let places = given.0.each_ref().map(memory);
     for _ in 0..5 {
         plain = step.call((&plain, &x, &y));
-        given.0 = step.call_donating(&mut given);
+        given.0 = step.call_donating((&mut given.0, &mut given.1, &mut given.2));
         assert_eq!(given.0.each_ref().map(memory), places);
         assert_eq!(given.0.each_ref().map(bits), plain.each_ref().map(bits));
     }
@@ -77,7 +77,7 @@ fn half_the_memory_is_enough() {
     let other = fresh();
     assert!(scale.call((&given.0, &given.1)).ok().is_err());
     for halved in [1.0, 0.5, 0.25] {
-        let result = scale.call_donating(&mut given);
+        let result = scale.call_donating((&mut given.0, &mut given.1));
         given.0 = result.ok().unwrap();
         assert_eq!(given.0.narrow(0, 5, 1).item::<f32>().unwrap(), halved);
     }
@@ -92,7 +92,7 @@ fn what_somebody_else_holds_is_kept() {
     for hold in [false, true, true, true, false, false, false] {
         let before = given.0.to_vec::<f32>().unwrap();
         let held = hold.then(|| given.0.narrow(0, 1, 1));
-        let result = double.call_donating(&mut given);
+        let result = double.call_donating(&mut given.0);
         assert_eq!(
             result.to_vec::<f32>().unwrap(),
             before.iter().map(|x| x * 2.0).collect::<Vec<f32>>()
@@ -110,7 +110,7 @@ fn an_argument_that_is_gone_says_where() {
     let cx = context();
     let double = jit(|x: &Tensor, unused: &Tensor| (x * 2.0, unused.clone())).named("double");
     let mut given = (vector(&[1.0, 2.0], &cx), vector(&[3.0], &cx));
-    let (doubled, same) = double.call_donating(&mut given);
+    let (doubled, same) = double.call_donating((&mut given.0, &mut given.1));
     assert_eq!(doubled.to_vec::<f32>().unwrap(), [2.0, 4.0]);
     assert_eq!(same.to_vec::<f32>().unwrap(), given.1.to_vec::<f32>().unwrap());
     let error = (&given.0 + 1.0).to_vec::<f32>().unwrap_err();
@@ -142,7 +142,7 @@ fn a_scatter_writes_its_base_alone() {
         }
         given.1 = Tensor::from_slice(&[at as i64], 1, &cx);
         given.2 = Tensor::from_slice(&rows, [2, 1, 3], &cx);
-        let (sums, kept) = keep.call_donating(&mut given);
+        let (sums, kept) = keep.call_donating((&mut given.0, &mut given.1, &mut given.2));
         assert_eq!(memory(&kept), place);
         assert_eq!(kept.to_vec::<f32>().unwrap(), expected);
         let sum = |at: usize| (0..5).map(|row| expected[(at / 3 * 5 + row) * 3 + at % 3]).sum();
@@ -172,7 +172,7 @@ fn what_is_read_after_the_result_is_written_is_not_written() {
         let (x, y) = (new(0.37 + round as f32), new(0.11));
         let plain = f.call((&x, &y));
         let mut given = (&x + 0.0, &y + 0.0);
-        let donated = f.call_donating(&mut given);
+        let donated = f.call_donating((&mut given.0, &mut given.1));
         assert_eq!(
             [&donated.0, &donated.1, &donated.2].map(bits),
             [&plain.0, &plain.1, &plain.2].map(bits)
@@ -191,7 +191,7 @@ fn arguments_may_change_places() {
     );
     let mut expected = [1.0_f32, 2.0, 3.0];
     for _ in 0..5 {
-        let (a, b, c) = f.call_donating(&mut given);
+        let (a, b, c) = f.call_donating((&mut given.0, &mut given.1, &mut given.2));
         expected = [expected[0] + 1.0, expected[1] * 2.0, expected[2] - 3.0];
         for (tensor, &value) in [&a, &b, &c].into_iter().zip(&expected) {
             assert_eq!(tensor.to_vec::<f32>().unwrap(), [value; 9]);
@@ -212,11 +212,11 @@ fn another_stream_may_still_read() {
         let seen = {
             let _scope = stream.enter();
             // In a scope nothing is given up.
-            let kept = f.call_donating(&mut given);
+            let kept = f.call_donating(&mut given.0);
             assert!(given.0.shape().is_ok());
             (&given.0 + 0.0, kept)
         };
-        let next = f.call_donating(&mut given);
+        let next = f.call_donating(&mut given.0);
         value *= 3.0;
         assert_eq!(seen.0.to_vec::<f32>().unwrap(), vec![value / 3.0; 1 << 16]);
         assert_eq!(seen.1.to_vec::<f32>().unwrap(), vec![value; 1 << 16]);
@@ -235,7 +235,7 @@ fn where_memory_is_short_nothing_is_lost() {
     let f = jit(|x: &Tensor| (x * 2.0, Tensor::concat(&[x; 64], 0)));
     let mut given = (vector(&[7.0; 1 << 15], &cx),);
     for _ in 0..3 {
-        let (doubled, _) = f.call_donating(&mut given);
+        let (doubled, _) = f.call_donating(&mut given.0);
         let error = doubled.to_vec::<f32>().unwrap_err();
         assert!(
             matches!(error, Error::OutOfMemory(_)) || error.to_string().contains("memory"),
@@ -251,11 +251,11 @@ fn plain_forms_go_on() {
     let f = jit(|x: &Tensor| x * 2.0);
     // A scalar that is in no buffer, what a trace records, an error.
     let mut given = (Tensor::zeros((), DType::F32, &cx),);
-    assert_eq!(f.call_donating(&mut given).item::<f32>().unwrap(), 0.0);
-    let outer = jit(|x: &Tensor| f.call_donating(&mut (x.clone(),)) + 1.0);
+    assert_eq!(f.call_donating(&mut given.0).item::<f32>().unwrap(), 0.0);
+    let outer = jit(|x: &Tensor| f.call_donating(&mut x.clone()) + 1.0);
     assert_eq!(outer.call(&vector(&[4.0], &cx)).item::<f32>().unwrap(), 9.0);
     let mut given = (vector(&[1.0, 2.0], &cx).reshape([3]),);
-    assert!(f.call_donating(&mut given).shape().is_err());
+    assert!(f.call_donating(&mut given.0).shape().is_err());
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn random_graphs_have_the_bits_of_plain_calls() {
         // Twice, since the second run finds other memory bound.
         for _ in 0..2 {
             let mut given = (arguments.iter().map(|argument| argument + 0.0).collect(),);
-            let results = f.call_donating(&mut given);
+            let results = f.call_donating(&mut given.0);
             for (plain, result) in plain.iter().zip(&results) {
                 assert_eq!(bits(plain), bits(result), "seed {seed}");
             }
