@@ -10,8 +10,9 @@ use std::sync::Mutex;
 use thalweg::hal::{DeviceOptions, Runtime, Status};
 use thalweg::host::set_config;
 use thalweg::loader::{LoaderOptions, Registry};
+use thalweg::ops::ConvOptions;
 use thalweg::parallel::Pool;
-use thalweg::{Context, DType, Device, Mode, Tensor};
+use thalweg::{Context, DType, Device, Mode, Tensor, grad};
 
 /// Instruction sets, the least first, each with a number of threads that cuts work in another way.
 pub(crate) const ISAS: [(&str, usize); 3] = [("baseline", 1), ("avx2", 2), ("avx512", 61)];
@@ -195,5 +196,60 @@ fn bits_of_bf16_are_those_of_amx_or_of_a_named_set() {
     let expected = by_amx.map_or(plain, |device| product(device, Mode::Eager));
     for mode in [Mode::Eager, Mode::Graph] {
         assert!(product(device.clone(), mode) == expected, "{mode:?}");
+    }
+}
+
+/// Convolutions of bf16 take channels in pairs, and so do their gradients by the input: odd channels, strides, groups.
+#[test]
+fn gradients_of_bf16_convolutions_have_the_same_bits() {
+    let numbers = |shape: &[usize], step: f64, cx: &Context| {
+        let count = shape.iter().product::<usize>() as i64;
+        let numbers = Tensor::arange(0, count, 1, cx).cast(DType::F32) * step;
+        numbers.sin().reshape(shape).cast(DType::BF16)
+    };
+    for (channels, rows, size, taps, stride, groups) in
+        [(19, 7, 13, 3, 1, 1), (32, 33, 14, 3, 2, 1), (10, 6, 15, 5, 3, 2)]
+    {
+        let mut found: Vec<(&str, Vec<u32>)> = Vec::new();
+        for (isa, _) in ISAS {
+            let Some(cx) = device(isa).map(Context::on) else {
+                continue;
+            };
+            let options = ConvOptions::new().padding(taps / 2).stride(stride).groups(groups);
+            let x = numbers(&[2, channels, size, size], 0.71, &cx);
+            let w = numbers(&[rows, channels / groups, taps, taps], 0.37, &cx);
+            let slope = |dtype: DType| {
+                let w = w.cast(dtype);
+                let loss = |x: &Tensor| {
+                    x.cast(dtype)
+                        .conv2d(&w, None, options)
+                        .cast(DType::F32)
+                        .square()
+                        .sum()
+                };
+                grad(loss).call(&x).cast(DType::F32)
+            };
+            let (pairs, exact) = (slope(DType::BF16), slope(DType::F32));
+            let largest = |x: &Tensor| x.abs().max().item::<f32>().unwrap();
+            let error = largest(&(&pairs - &exact)) / largest(&exact);
+            assert!(error < 1.0 / 64.0, "{isa}: {error}");
+            found.push((
+                isa,
+                pairs
+                    .to_vec::<f32>()
+                    .unwrap()
+                    .into_iter()
+                    .map(f32::to_bits)
+                    .collect(),
+            ));
+        }
+        for pair in found.windows(2) {
+            assert!(
+                pair[0].1 == pair[1].1,
+                "{} and {} differ: {rows} of {channels}",
+                pair[0].0,
+                pair[1].0
+            );
+        }
     }
 }
