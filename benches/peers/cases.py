@@ -155,6 +155,7 @@ def _network(op, shape, products, drawn=()):
 M = 4096 * 4096
 WORDS = 30_000  # rows of the table of embeddings
 MOBILENET = 300_774_272  # products for one image
+EFFICIENTNET, CONVNEXT, DENOISER = 385_814_752, 547_332_480, 1_606_190_016  # likewise
 UNET = 128**2 * 32 * (27 + 576 + 64) + 64**2 * 64 * (288 + 1152 + 128) + 32**2 * 128 * 576
 BF16_SQUARE = _narrow_square("matmul_bf16", _matmul, (_bf16, _bf16), BF16_TOLERANCE)
 CASES = {
@@ -222,6 +223,13 @@ CASES = {
         (_spread(zoo.WORDS),),
     ),
     "unet_step_b4": _network("unet_step", (4, 3, 128, 128), 4 * (3 * UNET - 128**2 * 27 * 32)),
+    "gru_step_b32": _network("gru_step", (32, 64, 128), 3 * 32 * 64 * 768 * (128 + 256)),
+    "efficientnet_step_b8": _network("efficientnet_step", (8, 3, 224, 224), 8 * (3 * EFFICIENTNET - 32 * 112**2 * 27)),
+    "convnext_step_b8": _network("convnext_step", (8, 3, 224, 224), 8 * (3 * CONVNEXT - 40 * 56**2 * 48)),
+    "denoiser_step_b4": _network("denoiser_step", (4, 3, 32, 32), 4 * (3 * DENOISER - 32**2 * 96 * 27)),
+    **{f"efficientnet_b{b}": _network("efficientnet", (b, 3, 224, 224), b * EFFICIENTNET) for b in (1, 8)},
+    **{f"convnext_b{b}": _network("convnext", (b, 3, 224, 224), b * CONVNEXT) for b in (1, 8)},
+    **{f"denoiser_b{b}": _network("denoiser", (b, 3, 32, 32), b * DENOISER) for b in (1, 8)},
     **{f"mobilenet_b{b}": _network("mobilenet", (b, 3, 224, 224), b * MOBILENET) for b in (1, 8)},
     **{f"resnet18_b{b}": _network("resnet18", (b, 3, 224, 224), b * 1_814_000_000) for b in (1, 8)},
     **{

@@ -28,6 +28,21 @@ class NumPy:
     flatten = staticmethod(lambda x: x.reshape(len(x), -1))
     mean_space = staticmethod(lambda x: x.mean((2, 3)))
     mean_positions = staticmethod(lambda x: x.mean(1))
+    pooled = staticmethod(lambda x: x.mean((2, 3), keepdims=True))
+    mul = scaled = staticmethod(lambda a, b: a * b)
+    sigmoid = staticmethod(lambda x: 1 / (1 + np.exp(-x)))
+    silu = staticmethod(lambda x: x / (1 + np.exp(-x)))
+    channels_last = staticmethod(lambda x: x.transpose(0, 2, 3, 1))
+    channels_first = staticmethod(lambda x: x.transpose(0, 3, 1, 2))
+    places = staticmethod(lambda x: x.reshape(*x.shape[:2], -1).swapaxes(1, 2))
+    grid = staticmethod(lambda x, rows: x.swapaxes(1, 2).reshape(len(x), -1, rows, rows))
+    twice = staticmethod(lambda x: x.repeat(2, 2).repeat(2, 3))
+
+    @staticmethod
+    def group_norm(x, scale, shift, groups):
+        y = x.reshape(len(x), groups, -1)
+        y = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5)
+        return y.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]
 
     @staticmethod
     def windows(x, taps, stride, padding, fill):
@@ -38,7 +53,8 @@ class NumPy:
     def conv(cls, x, w, b, stride, padding, groups=1):
         windows = cls.windows(x, w.shape[2], stride, padding, 0)
         if groups > 1:
-            return np.einsum("nchwij,cij->nchw", windows, w[:, 0])
+            y = np.einsum("nchwij,cij->nchw", windows, w[:, 0])
+            return y if b is None else y + b[:, None, None]
         y = np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3)))
         return np.moveaxis(y if b is None else y + b, 3, 1)
 
@@ -91,6 +107,18 @@ class NumPy:
             outputs.append(h)
         return np.stack(outputs, 1)
 
+    @classmethod
+    def gru(cls, x, input, hidden, input_bias, hidden_bias):
+        h = np.zeros((len(x), hidden.shape[1]))
+        outputs = []
+        for at in range(x.shape[1]):
+            r, z, n = np.split(x[:, at] @ input.T + input_bias, 3, 1)
+            hr, hz, hn = np.split(h @ hidden.T + hidden_bias, 3, 1)
+            r, z = cls.sigmoid(r + hr), cls.sigmoid(z + hz)
+            h = (1 - z) * np.tanh(n + r * hn) + z * h
+            outputs.append(h)
+        return np.stack(outputs, 1)
+
 
 def reference(op):
     """inputs -> the outputs, or the loss of a step before its update, in f64."""
@@ -120,6 +148,15 @@ def torch(op, inputs, compiled, device="cpu"):
         relu6, rows = staticmethod(F.relu6), staticmethod(lambda table, x: F.embedding(x, table))
         concat = staticmethod(lambda a, b: torch.cat([a, b], 1))
         joined_positions = staticmethod(lambda x: x.flatten(0, 1))
+        mul = scaled = staticmethod(torch.mul)
+        sigmoid, silu = staticmethod(torch.sigmoid), staticmethod(F.silu)
+        pooled = staticmethod(lambda x: F.adaptive_avg_pool2d(x, 1))
+        channels_last = staticmethod(lambda x: x.permute(0, 2, 3, 1))
+        channels_first = staticmethod(lambda x: x.permute(0, 3, 1, 2))
+        places = staticmethod(lambda x: x.flatten(2).transpose(1, 2))
+        grid = staticmethod(lambda x, rows: x.transpose(1, 2).unflatten(2, (rows, rows)))
+        twice = staticmethod(lambda x: F.interpolate(x, scale_factor=2))
+        group_norm = staticmethod(lambda x, scale, shift, groups: F.group_norm(x, groups, scale, shift))
         conv_up = staticmethod(lambda x, w, b: F.conv_transpose2d(x, w, b, 2))
         conv = staticmethod(
             lambda x, w, b, stride, padding, groups=1: F.conv2d(x, w, b, stride, padding, groups=groups)
@@ -140,6 +177,11 @@ def torch(op, inputs, compiled, device="cpu"):
         def lstm(x, *weights):
             start = x.new_zeros(1, len(x), weights[1].shape[1])
             return torch.lstm(x, (start, start), weights, True, 1, 0.0, True, False, True)[0]
+
+        @staticmethod
+        def gru(x, *weights):
+            start = x.new_zeros(1, len(x), weights[1].shape[1])
+            return torch.gru(x, start, weights, True, 1, 0.0, True, False, True)[0]
 
     parameters, forward = OPS[op]
     p = {name: torch.from_numpy(value).to(device) for name, value in parameters().items()}
@@ -210,6 +252,23 @@ def jax(op, inputs):
         gates = (x @ input.T + input_bias + hidden_bias).swapaxes(0, 1)
         return jax.lax.scan(position, (start, start), gates)[1].swapaxes(0, 1)
 
+    def gru(x, input, hidden, input_bias, hidden_bias):
+        def position(h, x):
+            r, z, n = jnp.split(x, 3, 1)
+            hr, hz, hn = jnp.split(h @ hidden.T + hidden_bias, 3, 1)
+            r, z = jax.nn.sigmoid(r + hr), jax.nn.sigmoid(z + hz)
+            h = (1 - z) * jnp.tanh(n + r * hn) + z * h
+            return h, h
+
+        start = jnp.zeros((len(x), hidden.shape[1]))
+        gates = (x @ input.T + input_bias).swapaxes(0, 1)
+        return jax.lax.scan(position, start, gates)[1].swapaxes(0, 1)
+
+    def group_norm(x, scale, shift, groups):
+        y = x.reshape(len(x), groups, -1)
+        y = (y - y.mean(-1, keepdims=True)) * jax.lax.rsqrt(y.var(-1, keepdims=True) + 1e-5)
+        return y.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]
+
     class Jax:
         pass
 
@@ -233,6 +292,18 @@ def jax(op, inputs):
         "batch_norm": batch_norm,
         "attention": attention,
         "lstm": lstm,
+        "gru": gru,
+        "group_norm": group_norm,
+        "mul": jnp.multiply,
+        "scaled": jnp.multiply,
+        "sigmoid": jax.nn.sigmoid,
+        "silu": jax.nn.silu,
+        "pooled": lambda x: x.mean((2, 3), keepdims=True),
+        "channels_last": lambda x: x.transpose(0, 2, 3, 1),
+        "channels_first": lambda x: x.transpose(0, 3, 1, 2),
+        "places": lambda x: x.reshape(*x.shape[:2], -1).swapaxes(1, 2),
+        "grid": lambda x, rows: x.swapaxes(1, 2).reshape(len(x), -1, rows, rows),
+        "twice": lambda x: x.repeat(2, 2).repeat(2, 3),
     }.items():
         setattr(Jax, name, staticmethod(value))
 
@@ -269,6 +340,7 @@ class _Onnx:
 
     def __init__(self, helper, numpy_helper):
         self.helper, self.numpy_helper, self.nodes, self.constants = helper, numpy_helper, [], []
+        self.widths = {}  # of what `linear` made
 
     def node(self, kind, *inputs, **attributes):
         name = f"t{len(self.nodes)}"
@@ -285,10 +357,36 @@ class _Onnx:
     add = lambda self, a, b: self.node("Add", a, b)
     flatten = lambda self, x: self.node("Flatten", x, axis=1)
     gelu = lambda self, x: self.node("Gelu", x)
-    mean_space = lambda self, x: self.flatten(self.node("GlobalAveragePool", x))
+    pooled = lambda self, x: self.node("GlobalAveragePool", x)
+    mean_space = lambda self, x: self.flatten(self.pooled(x))
+    mul = lambda self, a, b: self.node("Mul", a, b)
+    scaled = lambda self, x, by: self.node("Mul", x, self.constant(by))
+    sigmoid = lambda self, x: self.node("Sigmoid", x)
+    silu = lambda self, x: self.mul(x, self.sigmoid(x))
+    concat = lambda self, a, b: self.node("Concat", a, b, axis=1)
+    channels_last = lambda self, x: self.node("Transpose", x, perm=[0, 2, 3, 1])
+    channels_first = lambda self, x: self.node("Transpose", x, perm=[0, 3, 1, 2])
+
+    def places(self, x):
+        return self.node("Transpose", self.node("Reshape", x, self.constant(np.array([0, 0, -1]))), perm=[0, 2, 1])
+
+    def grid(self, x, rows):
+        return self.node("Reshape", self.node("Transpose", x, perm=[0, 2, 1]), self.constant(np.array([0, 0, rows, rows])))
+
+    def twice(self, x):
+        return self.node("Resize", x, None, self.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest")
+
+    def group_norm(self, x, scale, shift, groups):
+        """As exporters write it for opset 20."""
+        ones, zeros = self.constant(np.ones(groups, np.float32)), self.constant(np.zeros(groups, np.float32))
+        y = self.node("Reshape", x, self.constant(np.array([0, groups, -1])))
+        y = self.node("Reshape", self.node("InstanceNormalization", y, ones, zeros, epsilon=1e-5), self.node("Shape", x))
+        return self.add(self.scaled(y, scale[:, None, None]), self.constant(shift[:, None, None]))
 
     def linear(self, x, w, b):
-        return self.add(self.node("MatMul", x, self.constant(np.ascontiguousarray(w.T))), self.constant(b))
+        y = self.add(self.node("MatMul", x, self.constant(np.ascontiguousarray(w.T))), self.constant(b))
+        self.widths[y] = len(w)
+        return y
 
     def conv(self, x, w, b, stride, padding, groups=1):
         inputs = [x, self.constant(w)] + ([] if b is None else [self.constant(b)])
@@ -307,7 +405,8 @@ class _Onnx:
         shape = self.constant(np.array([0, 0, HEADS, -1]))
         split = lambda t, perm: self.node("Transpose", self.node("Reshape", t, shape), perm=perm)
         scores = self.node("MatMul", split(q, [0, 2, 1, 3]), split(k, [0, 2, 3, 1]))
-        weights = self.node("Softmax", self.node("Mul", scores, self.constant(np.float32(384 // HEADS) ** -0.5)), axis=-1)
+        scale = self.constant(np.float32(self.widths[q] // HEADS) ** -0.5)
+        weights = self.node("Softmax", self.node("Mul", scores, scale), axis=-1)
         heads = self.node("Transpose", self.node("MatMul", weights, split(v, [0, 2, 1, 3])), perm=[0, 2, 1, 3])
         return self.node("Reshape", heads, self.constant(np.array([0, 0, -1])))
 

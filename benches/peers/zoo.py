@@ -231,6 +231,176 @@ def _unet(f, p, x):
     return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
 
 
+EFFICIENTNET = (
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+)
+
+
+def _efficientnet_convs():
+    """Name, inputs, outputs, taps, stride and groups of each convolution that is normalised, and the inputs of its block."""
+    yield "stem", 3, 32, 3, 2, 1
+    inputs = 32
+    for stage, (ratio, outputs, count, first, taps) in enumerate(EFFICIENTNET):
+        for block in range(count):
+            name, hidden = f"{stage}.{block}", inputs * ratio
+            if ratio > 1:
+                yield f"{name}.wide", inputs, hidden, 1, 1, 1
+            yield f"{name}.channels", hidden, hidden, taps, first if block == 0 else 1, hidden
+            yield f"{name}.narrow", hidden, outputs, 1, 1, 1
+            inputs = outputs
+    yield "last", inputs, 1280, 1, 1, 1
+
+
+def _squeezes():
+    """Name, width and squeezed width of each block's weights of channels."""
+    inputs = 32
+    for stage, (ratio, outputs, count, _, _) in enumerate(EFFICIENTNET):
+        for block in range(count):
+            yield f"{stage}.{block}", inputs * ratio, inputs // 4
+            inputs = outputs
+
+
+def _efficientnet_parameters(statistics=("mean", "var")):
+    shapes = []
+    for name, inputs, outputs, taps, _, groups in _efficientnet_convs():
+        shapes.append((f"{name}.weight", (outputs, inputs // groups, taps, taps)))
+        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", *statistics)]
+    for name, width, squeezed in _squeezes():
+        for part, (inputs, outputs) in (("squeeze", (width, squeezed)), ("excite", (squeezed, width))):
+            shapes += [(f"{name}.{part}.weight", (outputs, inputs, 1, 1)), (f"{name}.{part}.bias", (outputs,))]
+    return _drawn(shapes + _dense("classes", 1280, 1000))
+
+
+def _efficientnet(f, p, x):
+    convs = {name: rest for name, *rest in _efficientnet_convs()}
+
+    def conv(name, x):
+        _, _, taps, stride, groups = convs[name]
+        y = f.conv(x, p[f"{name}.weight"], None, stride, taps // 2, groups)
+        return f.batch_norm(y, *(p.get(f"{name}.{part}") for part in ("scale", "shift", "mean", "var")))
+
+    def point(name, x):
+        return f.conv(x, p[f"{name}.weight"], p[f"{name}.bias"], 1, 0)
+
+    x = f.silu(conv("stem", x))
+    for stage, (_, _, count, _, _) in enumerate(EFFICIENTNET):
+        for block in range(count):
+            name = f"{stage}.{block}"
+            y = f.silu(conv(f"{name}.wide", x)) if f"{name}.wide" in convs else x
+            y = f.silu(conv(f"{name}.channels", y))
+            weights = f.sigmoid(point(f"{name}.excite", f.silu(point(f"{name}.squeeze", f.pooled(y)))))
+            y = conv(f"{name}.narrow", f.mul(y, weights))
+            x = f.add(y, x) if block else y
+    x = f.silu(conv("last", x))
+    return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
+
+
+CONVNEXT = ((40, 2), (80, 2), (160, 6), (320, 2))
+
+
+def _convnext_parameters():
+    shapes, inputs = [], 3
+    for stage, (width, count) in enumerate(CONVNEXT):
+        taps, normed = (2, inputs) if stage else (4, width)
+        shapes += [(f"{stage}.weight", (width, inputs, taps, taps)), (f"{stage}.bias", (width,))]
+        shapes += [(f"{stage}.scale", (normed,)), (f"{stage}.shift", (normed,))]
+        for block in range(count):
+            name = f"{stage}.{block}"
+            shapes += [(f"{name}.weight", (width, 1, 7, 7)), (f"{name}.bias", (width,))]
+            shapes += [(f"{name}.n.scale", (width,)), (f"{name}.n.shift", (width,))]
+            shapes += _dense(f"{name}.wide", width, 4 * width) + _dense(f"{name}.narrow", 4 * width, width)
+            shapes += [(f"{name}.layer.scale", (width,))]
+        inputs = width
+    return _drawn(shapes + [("scale", (inputs,)), ("shift", (inputs,))] + _dense("classes", inputs, 1000))
+
+
+def _convnext(f, p, x):
+    def linear(name, x):
+        return f.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+
+    def norm(stage, x):
+        return f.channels_first(f.layer_norm(f.channels_last(x), p[f"{stage}.scale"], p[f"{stage}.shift"]))
+
+    def coarser(stage, x):
+        return f.conv(x, p[f"{stage}.weight"], p[f"{stage}.bias"], 2 if stage else 4, 0)
+
+    for stage, (width, count) in enumerate(CONVNEXT):
+        x = coarser(stage, norm(stage, x)) if stage else norm(stage, coarser(stage, x))
+        for block in range(count):
+            name = f"{stage}.{block}"
+            y = f.channels_last(f.conv(x, p[f"{name}.weight"], p[f"{name}.bias"], 1, 3, width))
+            y = f.layer_norm(y, p[f"{name}.n.scale"], p[f"{name}.n.shift"])
+            y = linear(f"{name}.narrow", f.gelu(linear(f"{name}.wide", y)))
+            x = f.add(x, f.channels_first(f.scaled(y, p[f"{name}.layer.scale"])))
+    return linear("classes", f.layer_norm(f.mean_space(x), p["scale"], p["shift"]))
+
+
+# Name, inputs and outputs of blocks of the denoiser.
+RESIDUALS = (("f0", 96, 96), ("f1", 96, 96), ("c0", 96, 192), ("c1", 192, 192), ("j0", 288, 96), ("j1", 96, 96))
+
+
+def _denoiser_parameters():
+    def conv(name, inputs, outputs, taps):
+        return [(f"{name}.weight", (outputs, inputs, taps, taps)), (f"{name}.bias", (outputs,))]
+
+    def norm(name, width):
+        return [(f"{name}.scale", (width,)), (f"{name}.shift", (width,))]
+
+    shapes = conv("stem", 3, 96, 3) + conv("coarser", 96, 96, 3) + conv("finer", 192, 192, 3)
+    for name, inputs, outputs in RESIDUALS:
+        shapes += norm(f"{name}.n0", inputs) + norm(f"{name}.n1", outputs)
+        shapes += conv(f"{name}.0", inputs, outputs, 3) + conv(f"{name}.1", outputs, outputs, 3)
+        shapes += conv(f"{name}.p", inputs, outputs, 1) if inputs != outputs else []
+    shapes += norm("seen", 192)
+    for part in "qkvo":
+        shapes += _dense(part, 192, 192)
+    return _drawn(shapes + _dense("classes", 96, 10))
+
+
+def _denoiser(f, p, x):
+    def conv(name, x, stride=1):
+        weight = p[f"{name}.weight"]
+        return f.conv(x, weight, p[f"{name}.bias"], stride, weight.shape[2] // 2)
+
+    def norm(name, x):
+        return f.group_norm(x, p[f"{name}.scale"], p[f"{name}.shift"], 8)
+
+    def residual(name, x):
+        y = conv(f"{name}.0", f.silu(norm(f"{name}.n0", x)))
+        y = conv(f"{name}.1", f.silu(norm(f"{name}.n1", y)))
+        return f.add(y, conv(f"{name}.p", x) if f"{name}.p.weight" in p else x)
+
+    def linear(name, x):
+        return f.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+
+    def seen(x):
+        y = f.places(norm("seen", x))
+        y = linear("o", f.attention(*(linear(part, y) for part in "qkv")))
+        return f.add(x, f.grid(y, 16))
+
+    side = residual("f1", residual("f0", conv("stem", x)))
+    x = residual("c1", residual("c0", conv("coarser", side, 2)))
+    x = f.concat(conv("finer", f.twice(seen(x))), side)
+    x = residual("j1", residual("j0", x))
+    return f.linear(f.mean_space(x), p["classes.weight"], p["classes.bias"])
+
+
+def _gru_parameters():
+    cell = [("0.input", (768, 128)), ("0.hidden", (768, 256)), ("0.input_bias", (768,)), ("0.hidden_bias", (768,))]
+    return _drawn(cell + _dense("1", 256, 10))
+
+
+def _gru(f, p, x):
+    y = f.gru(x, p["0.input"], p["0.hidden"], p["0.input_bias"], p["0.hidden_bias"])
+    return f.linear(f.mean_positions(y), p["1.weight"], p["1.bias"])
+
+
 OPS = {
     "mlp_step": (_mlp_parameters, _mlp),
     "lenet5_step": (_lenet_parameters, _lenet),
@@ -243,4 +413,11 @@ OPS = {
     "mobilenet_step": (lambda: _mobilenet_parameters(()), _mobilenet),
     "gpt_step": (_gpt_parameters, _gpt),
     "unet_step": (_unet_parameters, _unet),
+    "gru_step": (_gru_parameters, _gru),
+    "efficientnet": (_efficientnet_parameters, _efficientnet),
+    "efficientnet_step": (lambda: _efficientnet_parameters(()), _efficientnet),
+    "convnext": (_convnext_parameters, _convnext),
+    "convnext_step": (_convnext_parameters, _convnext),
+    "denoiser": (_denoiser_parameters, _denoiser),
+    "denoiser_step": (_denoiser_parameters, _denoiser),
 }

@@ -5,13 +5,13 @@
 use crate::cases::{Case, Limit};
 use crate::int8;
 use crate::resnet::ResNet18;
-use crate::zoo::{Gpt, MobileNet, UNet};
+use crate::zoo::{ConvNext, Denoiser, EfficientNet, Gpt, MobileNet, UNet};
 use thalweg::context::ImplMode;
 use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
 use thalweg_nn::module::{trainable, with_trainable};
 use thalweg_nn::{
-    Calibration, Conv2d, Dense, Embedding, Flatten, Layer, Lstm, MaxPool2d, Module, QuantizedConv2d,
+    Calibration, Conv2d, Dense, Embedding, Flatten, Gru, Layer, Lstm, MaxPool2d, Module, QuantizedConv2d,
     QuantizedDense, Relu, Sequential, TransformerEncoderLayer,
 };
 
@@ -112,6 +112,24 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
             let net = MobileNet::new(cx)?;
             cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
         }
+        let name = format!("efficientnet_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * EfficientNet::PRODUCTS;
+            let net = EfficientNet::new(cx)?;
+            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
+        }
+        let name = format!("convnext_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * ConvNext::PRODUCTS;
+            let net = ConvNext::new(cx)?;
+            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
+        }
+        let name = format!("denoiser_b{batch}");
+        if wanted(&name) {
+            let products = batch as f64 * Denoiser::PRODUCTS;
+            let net = Denoiser::new(cx)?;
+            cases.push(inference(name, net, &[batch, 3, 32, 32], products, cx)?);
+        }
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {
             let net = encoder(Sequential::new(), 6, 384, cx)?;
@@ -138,6 +156,21 @@ fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>>
         let (net, data) = (MobileNet::new(cx)?, (images(8, 224), 8));
         cases.push(step("mobilenet_step_b8", net, data, products, cx)?);
     }
+    if wanted("efficientnet_step_b8") {
+        let products = 8.0 * behind(EfficientNet::PRODUCTS, 112.0 * 112.0 * 32.0 * 27.0);
+        let (net, data) = (EfficientNet::new(cx)?, (images(8, 224), 8));
+        cases.push(step("efficientnet_step_b8", net, data, products, cx)?);
+    }
+    if wanted("convnext_step_b8") {
+        let products = 8.0 * behind(ConvNext::PRODUCTS, 56.0 * 56.0 * 40.0 * 48.0);
+        let (net, data) = (ConvNext::new(cx)?, (images(8, 224), 8));
+        cases.push(step("convnext_step_b8", net, data, products, cx)?);
+    }
+    if wanted("denoiser_step_b4") {
+        let products = 4.0 * behind(Denoiser::PRODUCTS, 32.0 * 32.0 * 96.0 * 27.0);
+        let (net, data) = (Denoiser::new(cx)?, (images(4, 32), 4));
+        cases.push(step("denoiser_step_b4", net, data, products, cx)?);
+    }
     if wanted("unet_step_b4") {
         let products = 4.0 * behind(UNet::PRODUCTS, 128.0 * 128.0 * 32.0 * 27.0);
         let (net, data) = (UNet::new(cx)?, (images(4, 128), 4));
@@ -158,6 +191,15 @@ fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>>
         let data = (numbers(&[32, 64, 128], cx), 32);
         let products = 3.0 * 32.0 * 64.0 * 1024.0 * (128.0 + 256.0);
         cases.push(step("lstm_step_b32", net, data, products, cx)?);
+    }
+    if wanted("gru_step_b32") {
+        let net = Sequential::new()
+            .then(Gru::new(128, 256, cx)?)
+            .then(Pooled)
+            .then(Dense::new(256, 10, cx)?);
+        let data = (numbers(&[32, 64, 128], cx), 32);
+        let products = 3.0 * 32.0 * 64.0 * 768.0 * (128.0 + 256.0);
+        cases.push(step("gru_step_b32", net, data, products, cx)?);
     }
     if wanted("gpt_step_b4") {
         let words: Vec<i64> = (0..1024).map(|at| at * 7919 % Gpt::WORDS as i64).collect();

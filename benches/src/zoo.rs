@@ -1,11 +1,19 @@
 //! Networks of other kinds: depthwise convolutions, a decoder over words, an image to an image.
 
+mod convnext;
+mod denoiser;
+mod efficientnet;
+
+pub(crate) use convnext::ConvNext;
+pub(crate) use denoiser::Denoiser;
+pub(crate) use efficientnet::EfficientNet;
+
 use crate::networks::numbers;
 use crate::resnet::Normed;
 use thalweg::ops::{AttentionOptions, ConvOptions, ConvTransposeOptions, PoolOptions};
 use thalweg::{Context, Result, Tensor};
 use thalweg_nn::{
-    ConvTranspose2d, Dense, Embedding, Flatten, GlobalAvgPool, Layer, LayerNorm, Module, Parameter,
+    ConvTranspose2d, Dense, Embedding, GlobalAvgPool, Layer, LayerNorm, Module, Parameter,
     TransformerEncoderLayer,
 };
 
@@ -75,7 +83,7 @@ impl Layer for MobileNet {
         let x = relu6(&self.stem.forward(x));
         let x = self.blocks.iter().fold(x, |x, block| block.forward(&x));
         let x = relu6(&self.last.forward(&x));
-        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
+        self.classes.forward(&GlobalAvgPool.forward(&x))
     }
 }
 
@@ -191,6 +199,6 @@ impl Layer for UNet {
             let side = sides.pop().unwrap_or_else(|| x.clone());
             x = joined.forward(&Tensor::concat(&[up.forward(&x), side], 1)).relu();
         }
-        self.classes.forward(&Flatten.forward(&GlobalAvgPool.forward(&x)))
+        self.classes.forward(&GlobalAvgPool.forward(&x))
     }
 }

@@ -66,9 +66,9 @@ macro_rules! whole {
 pub(super) use whole;
 
 whole! {
-    /// Mean over all places of each channel: `[n, c, ..]` to `[n, c, 1..]`.
+    /// Mean over all places of each channel: `[n, c, ..]` to `[n, c]`.
     GlobalAvgPool: |x| x.global_avg_pool();
-    /// Greatest element of each channel: `[n, c, ..]` to `[n, c, 1..]`.
+    /// Greatest element of each channel: `[n, c, ..]` to `[n, c]`.
     GlobalMaxPool: |x| x.global_max_pool();
     /// `[n, ..]` to `[n, elements]`.
     Flatten: |x| x.flatten_axes(1, -1);
