@@ -147,7 +147,7 @@ impl Program {
         if rows < 32 || length == 0 {
             return Along::Inner;
         }
-        let mut votes = 0i64;
+        let (mut votes, mut together, mut apart) = (0i64, false, u64::MAX);
         for (p, param) in self.kernel.params.iter().enumerate() {
             if param.level == Level::Row {
                 continue;
@@ -155,8 +155,24 @@ impl Program {
             let own = &full[p * rank..(p + 1) * rank];
             let axis = (outer..rank).rev().find(|&a| args.extents[a] != 1);
             let along_inner = axis.is_some_and(|a| own[a] == 1);
-            let along_outer = (0..outer).any(|a| args.extents[a] != 1 && own[a] == 1);
-            votes += i64::from(along_inner) - i64::from(along_outer);
+            let along_outer = (0..outer).find(|&a| args.extents[a] != 1 && own[a] == 1);
+            votes += i64::from(along_inner) - i64::from(along_outer.is_some());
+            together |= along_inner && (0..outer).any(|a| args.extents[a] != 1 && own[a] != 0);
+            if let Some(axis) = along_outer {
+                apart = apart.min(args.extents[axis]);
+            }
+        }
+        let one_axis = args.extents[outer..]
+            .iter()
+            .filter(|&&extent| extent != 1)
+            .count()
+            == 1;
+        // Code transposes what stands apart.
+        if self.coded.is_some() && one_axis && apart < u64::MAX {
+            let again = compiled.outer_again.phases.len() > 1;
+            if together || again && apart < LEAST_LINE {
+                return Along::Inner;
+            }
         }
         if votes < 0 || length <= SHORT_ROW && rows >= 64 {
             Along::Outer
@@ -255,6 +271,8 @@ impl Program {
     }
 }
 
+/// Rows that stand beside each other in memory are walked so, if there are so many before the next ones.
+const LEAST_LINE: u64 = 256;
 /// Rows up to this length are walked in blocks of rows.
 pub(super) const SHORT_ROW: u64 = 24;
 

@@ -1,4 +1,5 @@
 mod across;
+mod apart;
 mod bytes;
 mod coded;
 mod edges;
