@@ -116,8 +116,14 @@ impl Stored {
         })
     }
 
-    /// The axes in the order in which the stored elements lie in memory, if they are dense and no row is a run of memory.
-    fn order(&self, outer: usize, extents: &[u64], strides: &Strides) -> Option<SmallVec<[usize; 16]>> {
+    /// The axes in the order in which the stored elements lie in memory, if they are dense and no row is a run of memory, and whether
+    /// neighbours in memory are of different rows.
+    fn order(
+        &self,
+        outer: usize,
+        extents: &[u64],
+        strides: &Strides,
+    ) -> Option<(SmallVec<[usize; 16]>, bool)> {
         let own = &strides[self.param * extents.len()..][..extents.len()];
         let mut order: SmallVec<[usize; 16]> = (0..extents.len()).collect();
         order.sort_by_key(|&axis| (extents[axis] != 1, Reverse(own[axis].unsigned_abs())));
@@ -130,10 +136,9 @@ impl Stored {
             step = step.wrapping_mul(extents[axis] as i64);
         }
         let mut inner = long().map(|axis| axis >= outer);
-        let several = long().next_back().is_some_and(|axis| axis >= outer)
-            && inner.by_ref().any(|inner| inner)
-            && inner.any(|inner| !inner);
-        several.then_some(order)
+        let apart = long().next_back().is_some_and(|axis| axis < outer);
+        let several = inner.by_ref().any(|inner| inner) && (apart || inner.any(|inner| !inner));
+        several.then_some((order, apart))
     }
 
     /// Runs the kernels of `program` where a launch has such windows; whether it did.
@@ -151,7 +156,7 @@ impl Stored {
         if total < LEAST {
             return false;
         }
-        let Some(order) = self.order(outer, extents, &strides) else {
+        let Some((order, apart)) = self.order(outer, extents, &strides) else {
             return false;
         };
         let make = |kernel: &Kernel| Some(Program::compile(kernel, self.isa).ok()?.generate(self.isa));
@@ -193,7 +198,7 @@ impl Stored {
             // SAFETY: the caller's promise, for a part of the space.
             unsafe { part.run(&args, parallel) };
         };
-        if program.direction(part, args, &strides) == Along::Outer {
+        if !apart && program.direction(part, args, &strides) == Along::Outer {
             let slabs = slabs(&extents[..outer], bytes, wanted);
             each(slabs.count, &|number| {
                 let (start, own) = slabs.slab(number, extents);
@@ -204,6 +209,35 @@ impl Stored {
             return true;
         }
         let all = in_order(extents);
+        // Rows that lie apart from others, such as those of an image: what is stored is still near when it is reduced.
+        let whole = order.iter().take_while(|&&axis| axis < outer).count();
+        if let Some(last) = whole.checked_sub(1)
+            && apart
+            && all[..whole].iter().product::<u64>() >= threads as u64
+        {
+            let slabs = Slabs::new(&all, last, 1);
+            each(slabs.count, &|number| {
+                let (start, own) = slabs.slab(number, &all);
+                let (mut from, mut part) = (start.clone(), own.clone());
+                for (at, &axis) in order.iter().enumerate() {
+                    (from[axis], part[axis]) = (start[at], own[at]);
+                }
+                let sizes = &program.sizes;
+                launch(
+                    (map, &sorted),
+                    &moved(args.args, &start, &sorted, sizes),
+                    &own,
+                    &Serial,
+                );
+                launch(
+                    (reduced, &strides),
+                    &moved(args.args, &from, &strides, sizes),
+                    &part,
+                    &Serial,
+                );
+            });
+            return true;
+        }
         let slabs = slabs(&all, bytes, wanted);
         each(slabs.count, &|number| {
             let (start, own) = slabs.slab(number, &all);

@@ -264,6 +264,36 @@ fn rows_of_several_lines_that_are_stored() {
     }
 }
 
+/// The same mask of images whose channels are neighbours.
+fn beside(images: u64, channels: u64, places: u64) -> Case {
+    let mut case = masked(images * channels, 1, places);
+    case.kernel.outer = 2;
+    case.kernel.inner = 1;
+    case.extents = vec![images, channels, places];
+    for buffer in &mut case.buffers[1..4] {
+        buffer.strides = vec![(channels * places) as i64, 1, channels as i64];
+    }
+    case
+}
+
+#[test]
+fn rows_beside_each_other_that_are_stored() {
+    let mut rng = Rng(64);
+    for (images, channels, places) in [
+        (1, 32, 150),
+        (4, 33, 70),
+        (2, 17, 5000),
+        (3, 300, 9),
+        (5, 1, 1000),
+    ] {
+        let mut case = beside(images, channels, places);
+        fill(&mut case, &mut rng);
+        check(&case);
+        in_place(&mut case, &[(3, 2), (4, 0)]);
+        check(&case);
+    }
+}
+
 #[test]
 fn which_kernels_are_a_map_and_what_reduces_it() {
     let split = |case: &Case| {
@@ -281,6 +311,7 @@ fn which_kernels_are_a_map_and_what_reduces_it() {
     assert!(split(&pool(*first, ReduceOp::Max)));
     assert!(!split(&pool(*short, ReduceOp::Max)), "few elements");
     assert!(split(&masked(6, 64, 784)));
+    assert!(split(&beside(2, 40, 100)));
     assert!(!split(&masked(1, 64, 784)), "a row that is a run of memory");
     assert!(!split(&gradient(*first, ReduceOp::ArgMax, 0, false)));
 }
