@@ -17,14 +17,20 @@ const MOST_STEPS: usize = 64;
 
 impl Lowering<'_> {
     /// Whether a kernel over this space would compute a node again and again at more than its buffer costs: one that changes along the
-    /// innermost axis, or one of indices alone, such as the weights of positions. Other values that stand still along that axis are
-    /// computed once for all of it.
-    pub(super) fn is_repeated(&self, id: NodeId, view: &View, space: &[usize]) -> bool {
+    /// innermost axis of what the kernel's root makes, or one of indices alone, such as the weights of positions. Other values that
+    /// stand still along that axis are computed once for all of it.
+    pub(super) fn is_repeated(&self, id: NodeId, view: &View, (root, space): (NodeId, &[usize])) -> bool {
         let (shape, points) = (self.graph.shape(id), space.iter().product::<usize>());
         if points < MANY || shape.elements().saturating_mul(REPEATS) > points {
             return false;
         }
-        let innermost = (0..space.len()).rev().find(|&axis| space[axis] != 1);
+        let long = |&axis: &usize| space[axis] != 1;
+        let innermost = match self.channels_last.get(&root) {
+            Some(layout) if self.graph.shape(root)[..] == *space => (0..space.len())
+                .filter(long)
+                .min_by_key(|&axis| layout.strides()[axis]),
+            _ => (0..space.len()).rev().find(long),
+        };
         let unused = view.unused(space, shape);
         let Some((unused, innermost)) = unused.zip(innermost) else {
             return false;

@@ -233,8 +233,8 @@ impl Selector<'_> {
                 return Ok(());
             }
             Op::Map(_) | Op::Cast(_) | Op::Rand | Op::Gather { .. } => {
-                let alone =
-                    exclusive && views.len() == 1 && !lowering.is_repeated(id, &views[0], &self.result.space);
+                let kernel = (self.result.root, &self.result.space[..]);
+                let alone = exclusive && views.len() == 1 && !lowering.is_repeated(id, &views[0], kernel);
                 let again = !lowering.marked[id.index()] && lowering.is_cheap(id, 3);
                 let full = full || (!again && self.ends_another(id));
                 let inline = is_root || (!full && (alone || again || self.store_too(id, &views)));

@@ -140,6 +140,36 @@ fn a_residual_block_keeps_its_channels_last() {
 }
 
 #[test]
+fn weights_of_channels_are_computed_once() {
+    let mut w = Write::default();
+    let x = w.input(&[1, 2, 64, 64]);
+    let first = w.conv(x, 32, 1, 1, 1);
+    let most = w.over_space(ReduceOp::Max, first);
+    let most = w.op(Op::Reshape(shape(&[1, 32, 1, 1])), &[most]);
+    let weights = w.conv(most, 32, 1, 1, 1);
+    let weights = w.map(ScalarOp::Exp, &[weights]);
+    let wide = *w.0.shape(first);
+    let weights = w.op(Op::Expand(wide), &[weights]);
+    let weighed = w.map(ScalarOp::Mul, &[first, weights]);
+    let second = w.conv(weighed, 4, 1, 1, 1);
+    w.0.output(second);
+    let kernels = |program: &Program| -> Vec<String> {
+        let name = |step: &Step| match step {
+            Step::Launch { source, .. } => match &**source {
+                Source::Kernel(kernel) => Some(kernel.name.to_string()),
+                _ => None,
+            },
+            _ => None,
+        };
+        program.steps.iter().filter_map(name).collect()
+    };
+    assert_eq!(kernels(&check(&w.0)), ["reduce_max", "mul"]);
+    // A plane of one channel has one weight: its kernel computes it.
+    let first = program(&w.0, Cpu::ChannelsFirst);
+    assert_eq!(kernels(&first), ["reduce_max", "exp_mul"]);
+}
+
+#[test]
 fn what_others_read_in_their_order_keeps_its_channels_first() {
     let refusing: [Maker; 8] = [
         ("an output", |_, x| x),
