@@ -156,6 +156,7 @@ M = 4096 * 4096
 WORDS = 30_000  # rows of the table of embeddings
 MOBILENET = 300_774_272  # products for one image
 EFFICIENTNET, CONVNEXT, DENOISER = 385_814_752, 547_332_480, 1_606_190_016  # likewise
+DENSENET, SHUFFLENET, RESNEXT, SWIN = 2_834_161_664, 144_907_992, 4_230_479_872, 4_490_566_656  # likewise
 UNET = 128**2 * 32 * (27 + 576 + 64) + 64**2 * 64 * (288 + 1152 + 128) + 32**2 * 128 * 576
 BF16_SQUARE = _narrow_square("matmul_bf16", _matmul, (_bf16, _bf16), BF16_TOLERANCE)
 CASES = {
@@ -226,9 +227,17 @@ CASES = {
     "gru_step_b32": _network("gru_step", (32, 64, 128), 3 * 32 * 64 * 768 * (128 + 256)),
     "efficientnet_step_b8": _network("efficientnet_step", (8, 3, 224, 224), 8 * (3 * EFFICIENTNET - 32 * 112**2 * 27)),
     "convnext_step_b8": _network("convnext_step", (8, 3, 224, 224), 8 * (3 * CONVNEXT - 40 * 56**2 * 48)),
+    "densenet_step_b8": _network("densenet_step", (8, 3, 224, 224), 8 * (3 * DENSENET - 64 * 112**2 * 147)),
+    "shufflenet_step_b8": _network("shufflenet_step", (8, 3, 224, 224), 8 * (3 * SHUFFLENET - 24 * 112**2 * 27)),
+    "resnext_step_b8": _network("resnext_step", (8, 3, 224, 224), 8 * (3 * RESNEXT - 64 * 112**2 * 147)),
+    "swin_step_b8": _network("swin_step", (8, 3, 224, 224), 8 * (3 * SWIN - 96 * 56**2 * 48)),
     "denoiser_step_b4": _network("denoiser_step", (4, 3, 32, 32), 4 * (3 * DENOISER - 32**2 * 96 * 27)),
     **{f"efficientnet_b{b}": _network("efficientnet", (b, 3, 224, 224), b * EFFICIENTNET) for b in (1, 8)},
     **{f"convnext_b{b}": _network("convnext", (b, 3, 224, 224), b * CONVNEXT) for b in (1, 8)},
+    **{f"densenet_b{b}": _network("densenet", (b, 3, 224, 224), b * DENSENET) for b in (1, 8)},
+    **{f"shufflenet_b{b}": _network("shufflenet", (b, 3, 224, 224), b * SHUFFLENET) for b in (1, 8)},
+    **{f"resnext_b{b}": _network("resnext", (b, 3, 224, 224), b * RESNEXT) for b in (1, 8)},
+    **{f"swin_b{b}": _network("swin", (b, 3, 224, 224), b * SWIN) for b in (1, 8)},
     **{f"denoiser_b{b}": _network("denoiser", (b, 3, 32, 32), b * DENOISER) for b in (1, 8)},
     **{f"mobilenet_b{b}": _network("mobilenet", (b, 3, 224, 224), b * MOBILENET) for b in (1, 8)},
     **{f"resnet18_b{b}": _network("resnet18", (b, 3, 224, 224), b * 1_814_000_000) for b in (1, 8)},

@@ -37,6 +37,21 @@ class NumPy:
     places = staticmethod(lambda x: x.reshape(*x.shape[:2], -1).swapaxes(1, 2))
     grid = staticmethod(lambda x, rows: x.swapaxes(1, 2).reshape(len(x), -1, rows, rows))
     twice = staticmethod(lambda x: x.repeat(2, 2).repeat(2, 3))
+    reshape = staticmethod(lambda x, *shape: x.reshape(shape))
+    permute = staticmethod(lambda x, *order: x.transpose(order))
+    channels = staticmethod(lambda x, start, stop: x[:, start:stop])
+    item = staticmethod(lambda x, at: x[at])
+    roll = staticmethod(lambda x, by: np.roll(x, (by, by), (1, 2)))
+    masked = staticmethod(lambda scores, mask: scores if mask is None else scores + mask)
+    product = staticmethod(lambda x, w: x @ w.T)
+    mean_grid = staticmethod(lambda x: x.mean((1, 2)))
+    halved = staticmethod(lambda x: x.reshape(*x.shape[:2], x.shape[2] // 2, 2, x.shape[3] // 2, 2).mean((3, 5)))
+
+    @staticmethod
+    def seen(q, k, v, scores, scale):
+        scores = q @ k.swapaxes(-1, -2) * scale + scores
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ v
 
     @staticmethod
     def group_norm(x, scale, shift, groups):
@@ -51,6 +66,9 @@ class NumPy:
 
     @classmethod
     def conv(cls, x, w, b, stride, padding, groups=1):
+        if 1 < groups < x.shape[1]:
+            parts = zip(np.split(x, groups, 1), np.split(w, groups))
+            return np.concatenate([cls.conv(x, w, None, stride, padding) for x, w in parts], 1)
         windows = cls.windows(x, w.shape[2], stride, padding, 0)
         if groups > 1:
             y = np.einsum("nchwij,cij->nchw", windows, w[:, 0])
@@ -157,6 +175,16 @@ def torch(op, inputs, compiled, device="cpu"):
         grid = staticmethod(lambda x, rows: x.transpose(1, 2).unflatten(2, (rows, rows)))
         twice = staticmethod(lambda x: F.interpolate(x, scale_factor=2))
         group_norm = staticmethod(lambda x, scale, shift, groups: F.group_norm(x, groups, scale, shift))
+        reshape = staticmethod(lambda x, *shape: x.reshape(shape))
+        permute = staticmethod(lambda x, *order: x.permute(order))
+        channels = staticmethod(lambda x, start, stop: x[:, start:stop])
+        item = staticmethod(lambda x, at: x[at])
+        roll = staticmethod(lambda x, by: torch.roll(x, (by, by), (1, 2)))
+        masked = staticmethod(lambda scores, mask: scores if mask is None else scores + torch.from_numpy(mask))
+        product = staticmethod(F.linear)
+        mean_grid = staticmethod(lambda x: x.mean((1, 2)))
+        halved = staticmethod(lambda x: F.avg_pool2d(x, 2))
+        seen = staticmethod(lambda q, k, v, scores, scale: F.scaled_dot_product_attention(q, k, v, scores, scale=scale))
         conv_up = staticmethod(lambda x, w, b: F.conv_transpose2d(x, w, b, 2))
         conv = staticmethod(
             lambda x, w, b, stride, padding, groups=1: F.conv2d(x, w, b, stride, padding, groups=groups)
@@ -269,6 +297,12 @@ def jax(op, inputs):
         y = (y - y.mean(-1, keepdims=True)) * jax.lax.rsqrt(y.var(-1, keepdims=True) + 1e-5)
         return y.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]
 
+    def halved(x):
+        return x.reshape(*x.shape[:2], x.shape[2] // 2, 2, x.shape[3] // 2, 2).mean((3, 5))
+
+    def seen(q, k, v, scores, scale):
+        return jax.nn.softmax(q @ k.swapaxes(-1, -2) * scale + scores) @ v
+
     class Jax:
         pass
 
@@ -304,6 +338,16 @@ def jax(op, inputs):
         "places": lambda x: x.reshape(*x.shape[:2], -1).swapaxes(1, 2),
         "grid": lambda x, rows: x.swapaxes(1, 2).reshape(len(x), -1, rows, rows),
         "twice": lambda x: x.repeat(2, 2).repeat(2, 3),
+        "reshape": lambda x, *shape: x.reshape(shape),
+        "permute": lambda x, *order: x.transpose(order),
+        "channels": lambda x, start, stop: x[:, start:stop],
+        "item": lambda x, at: x[at],
+        "roll": lambda x, by: jnp.roll(x, (by, by), (1, 2)),
+        "masked": lambda scores, mask: scores if mask is None else scores + mask,
+        "product": lambda x, w: x @ w.T,
+        "mean_grid": lambda x: x.mean((1, 2)),
+        "halved": halved,
+        "seen": seen,
     }.items():
         setattr(Jax, name, staticmethod(value))
 
@@ -366,6 +410,29 @@ class _Onnx:
     concat = lambda self, a, b: self.node("Concat", a, b, axis=1)
     channels_last = lambda self, x: self.node("Transpose", x, perm=[0, 2, 3, 1])
     channels_first = lambda self, x: self.node("Transpose", x, perm=[0, 3, 1, 2])
+
+    permute = lambda self, x, *order: self.node("Transpose", x, perm=order)
+    reshape = lambda self, x, *shape: self.node("Reshape", x, self.constant(np.array(shape)))
+    channels = lambda self, x, start, stop: self.part(x, start, stop, 1)
+    item = lambda self, x, at: self.node("Gather", x, self.constant(np.array(at)), axis=0)
+    masked = lambda self, scores, mask: self.constant(scores if mask is None else scores + mask)
+    product = lambda self, x, w: self.node("MatMul", x, self.constant(np.ascontiguousarray(w.T)))
+    mean_grid = lambda self, x: self.node("ReduceMean", x, self.constant(np.array([1, 2])), keepdims=0)
+    halved = lambda self, x: self.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+
+    def part(self, x, start, stop, axis):
+        return self.node("Slice", x, *(self.constant(np.array([at])) for at in (start, stop, axis)))
+
+    def roll(self, x, by):
+        for axis in (1, 2):
+            tail, head = self.part(x, -by, 1 << 30, axis), self.part(x, 0, -by, axis)
+            x = self.node("Concat", tail, head, axis=axis)
+        return x
+
+    def seen(self, q, k, v, scores, scale):
+        products = self.node("MatMul", q, self.permute(k, 0, 1, 2, 4, 3))
+        weights = self.node("Softmax", self.add(self.scaled(products, np.float32(scale)), scores), axis=-1)
+        return self.node("MatMul", weights, v)
 
     def places(self, x):
         return self.node("Transpose", self.node("Reshape", x, self.constant(np.array([0, 0, -1]))), perm=[0, 2, 1])

@@ -5,7 +5,9 @@
 use crate::cases::{Case, Limit};
 use crate::int8;
 use crate::resnet::ResNet18;
-use crate::zoo::{ConvNext, Denoiser, EfficientNet, Gpt, MobileNet, UNet};
+use crate::zoo::{
+    ConvNext, Denoiser, DenseNet, EfficientNet, Gpt, MobileNet, ResNext, ShuffleNet, Swin, UNet,
+};
 use thalweg::context::ImplMode;
 use thalweg::ops::{ClassLossOptions, ConvOptions};
 use thalweg::{Context, Error, Result, Tensor, Tree, jit, value_and_grad};
@@ -82,6 +84,7 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         cases.push(step("words_step_b8", net, (words, 8), products, cx)?);
     }
     cases.extend(large_steps(cx, &wanted)?);
+    cases.extend(of_images(cx, &wanted)?);
     cases.extend(quantized(cx, &wanted)?);
     for batch in [1, 8] {
         let name = format!("resnet18_b{batch}");
@@ -106,30 +109,6 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
             let shape = [batch, 3, 224, 224];
             cases.push(inference(name, ResNet18::new(cx)?, &shape, products, cx)?);
         }
-        let name = format!("mobilenet_b{batch}");
-        if wanted(&name) {
-            let products = batch as f64 * MOBILENET_PRODUCTS;
-            let net = MobileNet::new(cx)?;
-            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
-        }
-        let name = format!("efficientnet_b{batch}");
-        if wanted(&name) {
-            let products = batch as f64 * EfficientNet::PRODUCTS;
-            let net = EfficientNet::new(cx)?;
-            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
-        }
-        let name = format!("convnext_b{batch}");
-        if wanted(&name) {
-            let products = batch as f64 * ConvNext::PRODUCTS;
-            let net = ConvNext::new(cx)?;
-            cases.push(inference(name, net, &[batch, 3, 224, 224], products, cx)?);
-        }
-        let name = format!("denoiser_b{batch}");
-        if wanted(&name) {
-            let products = batch as f64 * Denoiser::PRODUCTS;
-            let net = Denoiser::new(cx)?;
-            cases.push(inference(name, net, &[batch, 3, 32, 32], products, cx)?);
-        }
         let name = format!("encoder6_b{batch}");
         if wanted(&name) {
             let net = encoder(Sequential::new(), 6, 384, cx)?;
@@ -150,26 +129,6 @@ fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>>
         let products = 8.0 * behind(RESNET_PRODUCTS, 112.0 * 112.0 * 64.0 * 147.0);
         let (net, data) = (ResNet18::new(cx)?, (images(8, 224), 8));
         cases.push(step("resnet18_step_b8", net, data, products, cx)?);
-    }
-    if wanted("mobilenet_step_b8") {
-        let products = 8.0 * behind(MOBILENET_PRODUCTS, 112.0 * 112.0 * 32.0 * 27.0);
-        let (net, data) = (MobileNet::new(cx)?, (images(8, 224), 8));
-        cases.push(step("mobilenet_step_b8", net, data, products, cx)?);
-    }
-    if wanted("efficientnet_step_b8") {
-        let products = 8.0 * behind(EfficientNet::PRODUCTS, 112.0 * 112.0 * 32.0 * 27.0);
-        let (net, data) = (EfficientNet::new(cx)?, (images(8, 224), 8));
-        cases.push(step("efficientnet_step_b8", net, data, products, cx)?);
-    }
-    if wanted("convnext_step_b8") {
-        let products = 8.0 * behind(ConvNext::PRODUCTS, 56.0 * 56.0 * 40.0 * 48.0);
-        let (net, data) = (ConvNext::new(cx)?, (images(8, 224), 8));
-        cases.push(step("convnext_step_b8", net, data, products, cx)?);
-    }
-    if wanted("denoiser_step_b4") {
-        let products = 4.0 * behind(Denoiser::PRODUCTS, 32.0 * 32.0 * 96.0 * 27.0);
-        let (net, data) = (Denoiser::new(cx)?, (images(4, 32), 4));
-        cases.push(step("denoiser_step_b4", net, data, products, cx)?);
     }
     if wanted("unet_step_b4") {
         let products = 4.0 * behind(UNet::PRODUCTS, 128.0 * 128.0 * 32.0 * 27.0);
@@ -208,6 +167,88 @@ fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>>
         cases.push(step("gpt_step_b4", Gpt::new(cx)?, data, products, cx)?);
     }
     Ok(cases)
+}
+
+/// A network of square images.
+struct Images {
+    name: &'static str,
+    extent: usize,
+    /// Images of a training step.
+    batch: usize,
+    /// Products for one image.
+    products: f64,
+    /// Products of the convolution that reads the images, which have no gradient.
+    first: f64,
+}
+
+impl Images {
+    fn of(name: &'static str, products: f64, first: f64) -> Images {
+        Images {
+            name,
+            extent: 224,
+            batch: 8,
+            products,
+            first,
+        }
+    }
+
+    /// Inference on one image and on eight, and a training step.
+    fn cases<N>(
+        &self,
+        new: impl Fn(&Context) -> Result<N>,
+        cx: &Context,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Case>>
+    where
+        N: Layer + Tree + Send + Sync + 'static,
+    {
+        let mut cases = Vec::new();
+        let shape = |batch| [batch, 3, self.extent, self.extent];
+        for batch in [1, 8] {
+            let name = format!("{}_b{batch}", self.name);
+            if wanted(&name) {
+                let products = batch as f64 * self.products;
+                cases.push(inference(name, new(cx)?, &shape(batch), products, cx)?);
+            }
+        }
+        let (name, batch) = (format!("{}_step_b{}", self.name, self.batch), self.batch);
+        if wanted(&name) {
+            let data = (numbers(&shape(batch), cx), batch);
+            let products = batch as f64 * (3.0 * self.products - self.first);
+            cases.push(step(&name, new(cx)?, data, products, cx)?);
+        }
+        Ok(cases)
+    }
+}
+
+/// Networks of images that are convolutions and little else, or attention in windows.
+fn of_images(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
+    let half = |taps: f64, outputs: f64| 112.0 * 112.0 * 3.0 * taps * taps * outputs;
+    let patches = |outputs: f64| 56.0 * 56.0 * 48.0 * outputs;
+    let all = [
+        Images::of("mobilenet", MOBILENET_PRODUCTS, half(3.0, 32.0)).cases(MobileNet::new, cx, &wanted)?,
+        Images::of("efficientnet", EfficientNet::PRODUCTS, half(3.0, 32.0)).cases(
+            EfficientNet::new,
+            cx,
+            &wanted,
+        )?,
+        Images::of("convnext", ConvNext::PRODUCTS, patches(40.0)).cases(ConvNext::new, cx, &wanted)?,
+        Images::of("densenet", DenseNet::PRODUCTS, half(7.0, 64.0)).cases(DenseNet::new, cx, &wanted)?,
+        Images::of("shufflenet", ShuffleNet::PRODUCTS, half(3.0, 24.0)).cases(
+            ShuffleNet::new,
+            cx,
+            &wanted,
+        )?,
+        Images::of("resnext", ResNext::PRODUCTS, half(7.0, 64.0)).cases(ResNext::new, cx, &wanted)?,
+        Images::of("swin", Swin::PRODUCTS, patches(96.0)).cases(Swin::new, cx, &wanted)?,
+        Images {
+            extent: 32,
+            batch: 4,
+            ..Images::of("denoiser", Denoiser::PRODUCTS, 32.0 * 32.0 * 96.0 * 27.0)
+        }
+        .cases(Denoiser::new, cx, &wanted)?,
+    ];
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// Layers of integers of 8 bits from f32 to f32, whose ranges are known.

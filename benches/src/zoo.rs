@@ -2,11 +2,19 @@
 
 mod convnext;
 mod denoiser;
+mod densenet;
 mod efficientnet;
+mod resnext;
+mod shufflenet;
+mod swin;
 
 pub(crate) use convnext::ConvNext;
 pub(crate) use denoiser::Denoiser;
+pub(crate) use densenet::DenseNet;
 pub(crate) use efficientnet::EfficientNet;
+pub(crate) use resnext::ResNext;
+pub(crate) use shufflenet::ShuffleNet;
+pub(crate) use swin::Swin;
 
 use crate::networks::numbers;
 use crate::resnet::Normed;
