@@ -10,7 +10,7 @@ use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{FastOps, Graph, fast_math_of, rewrite_seen};
-use crate::lower::{Given, Program, lower};
+use crate::lower::{Given, Program, in_parts, lower};
 use crate::record::recording::SpanKind;
 use crate::record::span;
 use crate::value::{Repr, Tensor, Value};
@@ -81,6 +81,7 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
     saving.graph("rewritten", &rewritten);
     let program = lowered(context, &rewritten, given)?;
     saving.program(&rewritten, &program);
+    let program = in_parts(program);
     let inputs = Inputs::captured(how.captured);
     let executable = Executable::compile_traced(context.engine(), &program, inputs)?;
     Ok(saving

@@ -13,6 +13,7 @@ mod fold;
 mod library;
 mod order;
 mod origin;
+mod parts;
 mod program;
 mod select;
 mod sort;
@@ -24,6 +25,7 @@ use crate::graph::{Graph, Node, NodeId, Op};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 pub(crate) use origin::Origin;
+pub(crate) use parts::in_parts;
 pub(crate) use program::*;
 
 use emit::Destination;

@@ -1,0 +1,274 @@
+//! Steps over a batch, part after part: what a step makes of some samples is still in the caches when the next one reads it.
+
+use super::program::{Launch, Local, Program, Slot, Source, Step};
+use crate::hal::ir::{Access, Kernel, Level, Node, Role};
+use crate::hal::library::LibraryOp;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+/// Bytes of a buffer from which on it is no longer in the caches when the next step reads it.
+const LEAST: u64 = 8 << 20;
+/// Most bytes of such a buffer that a part makes.
+const PART: u64 = 4 << 20;
+
+/// A buffer of a step whose axis of samples is cut.
+struct Touch {
+    slot: Slot,
+    writes: bool,
+    /// Bytes from one sample to the next.
+    step: i64,
+    /// Bytes of the first sample, from the start of the buffer.
+    range: Range<i64>,
+}
+
+/// A step of which each sample can be done alone.
+struct Cut {
+    /// Of the extents.
+    axis: usize,
+    /// One for each argument.
+    touches: Vec<Touch>,
+}
+
+impl Cut {
+    /// How a step is cut into so many samples.
+    fn of(step: &Step, samples: u64) -> Option<Cut> {
+        let Step::Launch { source, launch, .. } = step else {
+            return None;
+        };
+        let kernel = match &**source {
+            Source::Kernel(kernel) => Cow::Borrowed(kernel),
+            Source::Library(op @ (LibraryOp::Conv(conv) | LibraryOp::ConvGradInput(conv))) if !conv.fast => {
+                Cow::Owned(op.definition().ok()?)
+            }
+            Source::Library(_) => return None,
+        };
+        let axis = launch.extents.iter().position(|&extent| extent != 1)?;
+        let is_index = |node: &Node| matches!(*node, Node::Index { axis: of } if of as usize == axis);
+        let whole = launch.extents[axis].is_multiple_of(samples) && axis < kernel.outer as usize;
+        if !whole || kernel.nodes.iter().any(is_index) {
+            return None;
+        }
+        let mut extents = launch.extents.clone();
+        extents[axis] /= samples;
+        let touches = (0..launch.arguments.len())
+            .map(|at| touch(&kernel, launch, at, (axis, &extents)))
+            .collect::<Option<_>>()?;
+        Some(Cut { axis, touches })
+    }
+}
+
+/// What an argument of a launch touches for the first sample, over which the extents are these.
+fn touch(kernel: &Kernel, launch: &Launch, at: usize, (axis, extents): (usize, &[u64])) -> Option<Touch> {
+    let (argument, param) = (&launch.arguments[at], kernel.params.get(at)?);
+    let rank = match param.level {
+        Level::Row => kernel.outer as usize,
+        Level::Element => extents.len(),
+    };
+    let strides: Cow<'_, [i64]> = match (&argument.strides, param.access) {
+        (Some(strides), _) => Cow::Borrowed(strides),
+        (None, Access::Broadcast) => Cow::Owned(vec![0; rank]),
+        (None, Access::Contiguous | Access::Strided) => {
+            let mut strides = vec![1_i64; rank];
+            for axis in (1..rank).rev() {
+                strides[axis - 1] = strides[axis].checked_mul(i64::try_from(launch.extents[axis]).ok()?)?;
+            }
+            Cow::Owned(strides)
+        }
+    };
+    let size = param.dtype.size() as i64;
+    let (gather, count) = argument.gather;
+    let reaches = extents
+        .iter()
+        .zip(&*strides)
+        .map(|(&extent, &stride)| (stride, extent));
+    let (mut low, mut high) = (0_i64, 0_i64);
+    for (stride, extent) in reaches.chain([(gather, count)]) {
+        let reach = stride.checked_mul(i64::try_from(extent.saturating_sub(1)).ok()?)?;
+        low = low.checked_add(reach.min(0))?;
+        high = high.checked_add(reach.max(0))?;
+    }
+    let offset = i64::try_from(argument.offset).ok()?;
+    let bytes = |elements: i64| elements.checked_mul(size)?.checked_add(offset);
+    let step = strides
+        .get(axis)?
+        .checked_mul(i64::try_from(extents[axis]).ok()?)?;
+    Some(Touch {
+        slot: argument.slot,
+        writes: param.role == Role::Out,
+        step: step.checked_mul(size)?,
+        range: bytes(low)?..bytes(high.checked_add(1)?)?,
+    })
+}
+
+/// A run of steps that is cut into parts of so many samples.
+struct Run {
+    steps: Range<usize>,
+    parts: u64,
+    samples: u64,
+}
+
+/// The program with steps over a batch in parts, where buffers between them are greater than caches. Each sample is computed as before.
+pub(crate) fn in_parts(program: Program) -> Program {
+    let Some(samples) = samples(&program) else {
+        return program;
+    };
+    let cuts: Vec<Option<Cut>> = (program.steps.iter())
+        .map(|step| Cut::of(step, samples))
+        .collect();
+    let mut runs = Vec::new();
+    let mut from = 0;
+    while from < cuts.len() {
+        let to = legal(&program, &cuts, from, samples);
+        runs.extend(worthwhile(&program, &cuts, from..to, samples));
+        from = to.max(from + 1);
+    }
+    runs.iter()
+        .rev()
+        .fold(program, |program, run| cut(program, &cuts, run))
+}
+
+/// Samples of a batch: as many as most convolutions have.
+fn samples(program: &Program) -> Option<u64> {
+    let mut counts = HashMap::new();
+    for step in &program.steps {
+        if let Step::Launch { source, launch, .. } = step
+            && let Source::Library(LibraryOp::Conv(_)) = &**source
+        {
+            *counts.entry(launch.extents[0]).or_insert(0) += 1;
+        }
+    }
+    let most = counts
+        .into_iter()
+        .max_by_key(|&(extent, count)| (count, extent))?;
+    (most.0 > 1).then_some(most.0)
+}
+
+/// Whether a step touches of a buffer of the program only what belongs to the sample.
+fn is_own(program: &Program, touch: &Touch, samples: u64) -> bool {
+    let Slot::Local(local) = touch.slot else {
+        return false;
+    };
+    let bytes = program.locals[local as usize].bytes;
+    let own = (bytes / samples) as i64;
+    bytes.is_multiple_of(samples) && touch.step == own && touch.range.start >= 0 && touch.range.end <= own
+}
+
+/// The end of the longest run of steps from one on whose samples do not meet: what one of them writes is touched sample by sample.
+fn legal(program: &Program, cuts: &[Option<Cut>], from: usize, samples: u64) -> usize {
+    let (mut written, mut foreign) = (HashSet::new(), HashSet::new());
+    for (at, cut) in cuts.iter().enumerate().skip(from) {
+        let Some(cut) = cut else { return at };
+        let (own, other): (Vec<&Touch>, Vec<_>) =
+            (cut.touches.iter()).partition(|touch| is_own(program, touch, samples));
+        foreign.extend(other.iter().map(|touch| touch.slot));
+        written.extend(own.iter().filter(|touch| touch.writes).map(|touch| touch.slot));
+        if other.iter().any(|touch| touch.writes) || !written.is_disjoint(&foreign) {
+            return at;
+        }
+    }
+    cuts.len()
+}
+
+/// The parts of a run between whose steps there are great buffers, and into how many parts each is cut.
+fn worthwhile(program: &Program, cuts: &[Option<Cut>], steps: Range<usize>, samples: u64) -> Vec<Run> {
+    let touches = |at: usize| cuts[at].iter().flat_map(|cut| &cut.touches);
+    // From the first writer to the last reader.
+    let mut lives: HashMap<u32, Range<usize>> = HashMap::new();
+    for at in steps.clone() {
+        for touch in touches(at) {
+            let Slot::Local(local) = touch.slot else { continue };
+            if program.locals[local as usize].bytes < LEAST {
+                continue;
+            }
+            if touch.writes {
+                lives.entry(local).or_insert(at..at);
+            } else if let Some(life) = lives.get_mut(&local) {
+                life.end = at;
+            }
+        }
+    }
+    let mut lives: Vec<(u32, Range<usize>)> =
+        lives.into_iter().filter(|(_, life)| !life.is_empty()).collect();
+    lives.sort_by_key(|(_, life)| life.start);
+    let mut runs: Vec<(Range<usize>, Vec<u64>)> = Vec::new();
+    for (local, life) in lives {
+        let bytes = program.locals[local as usize].bytes;
+        match runs.last_mut() {
+            Some((steps, all)) if life.start < steps.end => {
+                steps.end = steps.end.max(life.end + 1);
+                all.push(bytes);
+            }
+            _ => runs.push((life.start..life.end + 1, vec![bytes])),
+        }
+    }
+    let run = |(steps, all): (Range<usize>, Vec<u64>)| {
+        let shared = (steps.clone().flat_map(touches))
+            .filter(|touch| touch.step == 0)
+            .map(|touch| (touch.range.end - touch.range.start) as u64)
+            .sum::<u64>();
+        let (most, sum) = (all.iter().max()?, all.iter().sum::<u64>());
+        let worth = |parts: &u64| samples.is_multiple_of(*parts) && (parts - 1) * shared <= sum;
+        let enough = |parts: &u64| most / parts <= PART;
+        let possible = || (2..=samples).filter(worth);
+        let parts = possible().find(enough).or_else(|| possible().next_back())?;
+        Some(Run {
+            steps,
+            parts,
+            samples: samples / parts,
+        })
+    };
+    runs.into_iter().filter_map(run).collect()
+}
+
+/// The program with a run cut. Buffers that only the run touches are those of a part.
+fn cut(mut program: Program, cuts: &[Option<Cut>], run: &Run) -> Program {
+    let slots = |step: &Step| -> Vec<Slot> {
+        match step {
+            Step::Launch { launch, .. } => launch.arguments.iter().map(|argument| argument.slot).collect(),
+            Step::Fill { slot, .. } => vec![*slot],
+        }
+    };
+    let mut inside: BTreeSet<Slot> = program.steps[run.steps.clone()].iter().flat_map(slots).collect();
+    let outside = [&program.steps[..run.steps.start], &program.steps[run.steps.end..]].concat();
+    let outputs = program.outputs.iter().map(|output| output.slot);
+    for slot in outside.iter().flat_map(slots).chain(outputs) {
+        inside.remove(&slot);
+    }
+    let of_locals = |slot| match slot {
+        Slot::Local(local) => Some(local),
+        Slot::Input(_) => None,
+    };
+    let own: Vec<u32> = inside.into_iter().filter_map(of_locals).collect();
+    let (mut steps, mut origins) = (Vec::new(), Vec::new());
+    for part in 0..run.parts {
+        let mut moved = HashMap::new();
+        for &local in &own {
+            let bytes = program.locals[local as usize].bytes / run.parts;
+            moved.insert(Slot::Local(local), (program.locals.len() as u32, part * bytes));
+            program.locals.push(Local { bytes });
+        }
+        for (step, cut) in program.steps[run.steps.clone()]
+            .iter()
+            .zip(&cuts[run.steps.clone()])
+        {
+            let mut step = step.clone();
+            if let (Step::Launch { launch, .. }, Some(cut)) = (&mut step, cut) {
+                launch.extents[cut.axis] /= run.parts;
+                for (argument, touch) in launch.arguments.iter_mut().zip(&cut.touches) {
+                    let before = (part * run.samples) as i64 * touch.step;
+                    argument.offset = argument.offset.wrapping_add_signed(before);
+                    if let Some(&(local, start)) = moved.get(&argument.slot) {
+                        argument.slot = Slot::Local(local);
+                        argument.offset -= start;
+                    }
+                }
+            }
+            steps.push(step);
+        }
+        origins.extend_from_slice(&program.origins[run.steps.clone()]);
+    }
+    program.steps.splice(run.steps.clone(), steps);
+    program.origins.splice(run.steps.clone(), origins);
+    program
+}
