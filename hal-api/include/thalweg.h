@@ -428,7 +428,10 @@ enum thalweg_capability {
      * in memory. */
     THALWEG_CAPABILITY_CHANNELS_LAST = 1 << 10,
     /* The same of convolutions of unsigned by signed 8-bit integers, summed in i32. */
-    THALWEG_CAPABILITY_CHANNELS_LAST_BYTES = 1 << 11
+    THALWEG_CAPABILITY_CHANNELS_LAST_BYTES = 1 << 11,
+    /* Work over a batch is fastest part after part, where caches hold what a step makes of a
+     * part for the step that reads it. */
+    THALWEG_CAPABILITY_PARTS_OF_BATCHES = 1 << 12
 };
 
 /* What a device is. Texts are UTF-8, padded with zeros; 0 stands for a number that does not

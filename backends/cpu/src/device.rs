@@ -95,6 +95,7 @@ impl Backend for CpuBackend {
                 Capability::Priority,
                 Capability::Deterministic,
                 Capability::ChannelsLast,
+                Capability::PartsOfBatches,
             ]
             .into_iter()
             .chain(reads_bytes.then_some(Capability::ChannelsLastBytes))

@@ -10,7 +10,8 @@ use crate::error::failure::{Failure, Refusal};
 use crate::error::tag::OpTag;
 use crate::error::{Error, Result};
 use crate::graph::{FastOps, Graph, fast_math_of, rewrite_seen};
-use crate::lower::{Given, Program, in_parts, lower};
+use crate::hal::Capability;
+use crate::lower::{Bounds, Given, Program, in_parts, lower};
 use crate::record::recording::SpanKind;
 use crate::record::span;
 use crate::value::{Repr, Tensor, Value};
@@ -81,7 +82,7 @@ pub(super) fn compile(context: &Context, graph: Graph, given: &[Given], how: How
     saving.graph("rewritten", &rewritten);
     let program = lowered(context, &rewritten, given)?;
     saving.program(&rewritten, &program);
-    let program = in_parts(program);
+    let program = ordered(context, program);
     let inputs = Inputs::captured(how.captured);
     let executable = Executable::compile_traced(context.engine(), &program, inputs)?;
     Ok(saving
@@ -98,6 +99,14 @@ pub(super) fn lowered(context: &Context, rewritten: &Graph, given: &[Given]) -> 
     let (nodes, steps) = (rewritten.nodes().len(), program.steps.len());
     tracing::debug!(target: "thalweg::lower", nodes, steps, "graph lowered");
     Ok(program)
+}
+
+/// The program in the order in which it runs fastest.
+pub(super) fn ordered(context: &Context, program: Program) -> Program {
+    match context.engine().device().capability(Capability::PartsOfBatches) {
+        true => in_parts(program, &Bounds::CACHES),
+        false => program,
+    }
 }
 
 /// The tensor with its elements in a buffer: runs what was recorded, and makes a buffer for a constant. `tag` is who asks.

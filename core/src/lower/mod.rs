@@ -25,7 +25,7 @@ use crate::graph::{Graph, Node, NodeId, Op};
 use crate::types::layout::Layout;
 use crate::types::shape::Shape;
 pub(crate) use origin::Origin;
-pub(crate) use parts::in_parts;
+pub(crate) use parts::{Bounds, in_parts};
 pub(crate) use program::*;
 
 use emit::Destination;

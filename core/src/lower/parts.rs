@@ -1,16 +1,37 @@
 //! Steps over a batch, part after part: what a step makes of some samples is still in the caches when the next one reads it.
 
 use super::program::{Launch, Local, Program, Slot, Source, Step};
-use crate::hal::ir::{Access, Kernel, Level, Node, Role};
+use crate::hal::ir::{Access, Level, Node, Role};
 use crate::hal::library::LibraryOp;
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use thalweg_hal::kit::checks::Signature;
 
-/// Bytes of a buffer from which on it is no longer in the caches when the next step reads it.
-const LEAST: u64 = 8 << 20;
-/// Most bytes of such a buffer that a part makes.
-const PART: u64 = 4 << 20;
+/// Which runs of steps are cut.
+pub(crate) struct Bounds {
+    /// Bytes of a buffer from which on it is no longer in the caches when the next step reads it.
+    pub(super) least: u64,
+    /// Most bytes of such a buffer that a part makes.
+    pub(super) part: u64,
+    /// Bytes of such buffers for one that each part reads again, such as those of weights.
+    pub(super) again: u64,
+}
+
+impl Bounds {
+    /// Those of processors whose last cache holds a few megabytes for each core.
+    pub(crate) const CACHES: Bounds = Bounds {
+        least: 8 << 20,
+        part: 4 << 20,
+        again: 2,
+    };
+}
+
+/// Rows of a product that a sample has at least: those of fewer may be computed otherwise.
+const LEAST_ROWS: u64 = 64;
+/// Each part has launches of its own.
+const MOST_PARTS: u64 = 256;
 
 /// A buffer of a step whose axis of samples is cut.
 struct Touch {
@@ -36,33 +57,53 @@ impl Cut {
         let Step::Launch { source, launch, .. } = step else {
             return None;
         };
-        let kernel = match &**source {
-            Source::Kernel(kernel) => Cow::Borrowed(kernel),
-            Source::Library(op @ (LibraryOp::Conv(conv) | LibraryOp::ConvGradInput(conv))) if !conv.fast => {
-                Cow::Owned(op.definition().ok()?)
-            }
-            Source::Library(_) => return None,
-        };
         let axis = launch.extents.iter().position(|&extent| extent != 1)?;
+        let extent = launch.extents[axis];
+        if !extent.is_multiple_of(samples) {
+            return None;
+        }
         let is_index = |node: &Node| matches!(*node, Node::Index { axis: of } if of as usize == axis);
-        let whole = launch.extents[axis].is_multiple_of(samples) && axis < kernel.outer as usize;
-        if !whole || kernel.nodes.iter().any(is_index) {
+        let (signature, apart) = match &**source {
+            Source::Kernel(kernel) => (
+                Signature::of(kernel),
+                axis < kernel.outer as usize && !kernel.nodes.iter().any(is_index),
+            ),
+            Source::Library(op) => {
+                let apart = match op {
+                    LibraryOp::Conv(conv) | LibraryOp::ConvGradInput(conv) => axis == 0 && !conv.fast,
+                    LibraryOp::Matmul(matmul) => match axis.cmp(&(matmul.batch as usize)) {
+                        Ordering::Less => true,
+                        Ordering::Equal => extent / samples >= LEAST_ROWS,
+                        Ordering::Greater => false,
+                    },
+                    LibraryOp::Attention(attention) => axis < attention.batch as usize,
+                    _ => false,
+                };
+                (op.signature().ok()?, apart)
+            }
+        };
+        if !apart {
             return None;
         }
         let mut extents = launch.extents.clone();
         extents[axis] /= samples;
         let touches = (0..launch.arguments.len())
-            .map(|at| touch(&kernel, launch, at, (axis, &extents)))
+            .map(|at| touch(&signature, launch, at, (axis, &extents)))
             .collect::<Option<_>>()?;
         Some(Cut { axis, touches })
     }
 }
 
 /// What an argument of a launch touches for the first sample, over which the extents are these.
-fn touch(kernel: &Kernel, launch: &Launch, at: usize, (axis, extents): (usize, &[u64])) -> Option<Touch> {
-    let (argument, param) = (&launch.arguments[at], kernel.params.get(at)?);
+fn touch(
+    signature: &Signature,
+    launch: &Launch,
+    at: usize,
+    (axis, extents): (usize, &[u64]),
+) -> Option<Touch> {
+    let (argument, param) = (&launch.arguments[at], signature.slots.get(at)?);
     let rank = match param.level {
-        Level::Row => kernel.outer as usize,
+        Level::Row => signature.outer,
         Level::Element => extents.len(),
     };
     let strides: Cow<'_, [i64]> = match (&argument.strides, param.access) {
@@ -109,7 +150,8 @@ struct Run {
 }
 
 /// The program with steps over a batch in parts, where buffers between them are greater than caches. Each sample is computed as before.
-pub(crate) fn in_parts(program: Program) -> Program {
+/// What [`Program::stored`] says of steps no longer holds, so it is empty then.
+pub(crate) fn in_parts(program: Program, bounds: &Bounds) -> Program {
     let Some(samples) = samples(&program) else {
         return program;
     };
@@ -120,7 +162,7 @@ pub(crate) fn in_parts(program: Program) -> Program {
     let mut from = 0;
     while from < cuts.len() {
         let to = legal(&program, &cuts, from, samples);
-        runs.extend(worthwhile(&program, &cuts, from..to, samples));
+        runs.extend(worthwhile(&program, &cuts, from..to, (samples, bounds)));
         from = to.max(from + 1);
     }
     runs.iter()
@@ -171,14 +213,19 @@ fn legal(program: &Program, cuts: &[Option<Cut>], from: usize, samples: u64) -> 
 }
 
 /// The parts of a run between whose steps there are great buffers, and into how many parts each is cut.
-fn worthwhile(program: &Program, cuts: &[Option<Cut>], steps: Range<usize>, samples: u64) -> Vec<Run> {
+fn worthwhile(
+    program: &Program,
+    cuts: &[Option<Cut>],
+    steps: Range<usize>,
+    (samples, bounds): (u64, &Bounds),
+) -> Vec<Run> {
     let touches = |at: usize| cuts[at].iter().flat_map(|cut| &cut.touches);
     // From the first writer to the last reader.
     let mut lives: HashMap<u32, Range<usize>> = HashMap::new();
     for at in steps.clone() {
         for touch in touches(at) {
             let Slot::Local(local) = touch.slot else { continue };
-            if program.locals[local as usize].bytes < LEAST {
+            if program.locals[local as usize].bytes < bounds.least {
                 continue;
             }
             if touch.writes {
@@ -188,9 +235,9 @@ fn worthwhile(program: &Program, cuts: &[Option<Cut>], steps: Range<usize>, samp
             }
         }
     }
-    let mut lives: Vec<(u32, Range<usize>)> =
-        lives.into_iter().filter(|(_, life)| !life.is_empty()).collect();
-    lives.sort_by_key(|(_, life)| life.start);
+    let mut lives: Vec<(u32, Range<usize>)> = lives.into_iter().collect();
+    lives.retain(|(_, life)| !life.is_empty());
+    lives.sort_by_key(|(local, life)| (life.start, *local));
     let mut runs: Vec<(Range<usize>, Vec<u64>)> = Vec::new();
     for (local, life) in lives {
         let bytes = program.locals[local as usize].bytes;
@@ -208,9 +255,10 @@ fn worthwhile(program: &Program, cuts: &[Option<Cut>], steps: Range<usize>, samp
             .map(|touch| (touch.range.end - touch.range.start) as u64)
             .sum::<u64>();
         let (most, sum) = (all.iter().max()?, all.iter().sum::<u64>());
-        let worth = |parts: &u64| samples.is_multiple_of(*parts) && (parts - 1) * shared <= sum;
-        let enough = |parts: &u64| most / parts <= PART;
-        let possible = || (2..=samples).filter(worth);
+        let again = bounds.again.saturating_mul(shared);
+        let worth = |parts: &u64| samples.is_multiple_of(*parts) && again.saturating_mul(parts - 1) <= sum;
+        let enough = |parts: &u64| most / parts <= bounds.part;
+        let possible = || (2..=samples.min(MOST_PARTS)).filter(worth);
         let parts = possible().find(enough).or_else(|| possible().next_back())?;
         Some(Run {
             steps,
@@ -230,9 +278,9 @@ fn cut(mut program: Program, cuts: &[Option<Cut>], run: &Run) -> Program {
         }
     };
     let mut inside: BTreeSet<Slot> = program.steps[run.steps.clone()].iter().flat_map(slots).collect();
-    let outside = [&program.steps[..run.steps.start], &program.steps[run.steps.end..]].concat();
+    let (before, after) = (&program.steps[..run.steps.start], &program.steps[run.steps.end..]);
     let outputs = program.outputs.iter().map(|output| output.slot);
-    for slot in outside.iter().flat_map(slots).chain(outputs) {
+    for slot in before.iter().chain(after).flat_map(slots).chain(outputs) {
         inside.remove(&slot);
     }
     let of_locals = |slot| match slot {
@@ -268,6 +316,7 @@ fn cut(mut program: Program, cuts: &[Option<Cut>], run: &Run) -> Program {
         }
         origins.extend_from_slice(&program.origins[run.steps.clone()]);
     }
+    program.stored.clear();
     program.steps.splice(run.steps.clone(), steps);
     program.origins.splice(run.steps.clone(), origins);
     program

@@ -5,6 +5,7 @@ mod judge;
 mod naive;
 mod origins;
 mod padding;
+mod parts;
 pub(crate) mod random;
 mod stores;
 

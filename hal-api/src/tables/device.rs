@@ -63,11 +63,13 @@ pub enum Capability {
     ChannelsLast = 1 << 10,
     /// The same of convolutions of unsigned by signed 8-bit integers, summed in i32.
     ChannelsLastBytes = 1 << 11,
+    /// Work over a batch is fastest part after part, where caches hold what a step makes of a part for the step that reads it.
+    PartsOfBatches = 1 << 12,
 }
 
 impl Capability {
     /// Every bit of this version with its name.
-    pub const ALL: [(Capability, &'static str); 12] = [
+    pub const ALL: [(Capability, &'static str); 13] = [
         (Capability::F64, "f64"),
         (Capability::F16, "f16"),
         (Capability::BF16, "bf16"),
@@ -80,6 +82,7 @@ impl Capability {
         (Capability::F8, "f8"),
         (Capability::ChannelsLast, "channels last"),
         (Capability::ChannelsLastBytes, "channels last bytes"),
+        (Capability::PartsOfBatches, "parts of batches"),
     ];
 
     /// The bit.

@@ -19,7 +19,7 @@ pub(crate) use dump::begin_dump;
 pub use watch::Watched;
 pub(crate) use watch::{Asked, Begun, Mode, begin};
 
-use super::evaluate::{How, lowered};
+use super::evaluate::{How, lowered, ordered};
 use super::executable::{Arg, Executable, Inputs, Values};
 use super::read;
 use super::saved::Saving;
@@ -122,7 +122,7 @@ impl Recipe {
     /// The program once more, and how it is compiled.
     pub(super) fn program(&self, context: &Context) -> Result<(Program, How)> {
         let program = lowered(context, &rewrite(&self.graph), &self.given)?;
-        Ok((program, self.how))
+        Ok((ordered(context, program), self.how))
     }
 
     /// An executable of the graph with other outputs.

@@ -4,7 +4,7 @@ use super::naive;
 use crate::graph::{Graph, Type};
 use crate::hal::library::LibraryOp;
 use crate::hal::{self, Arg, Buffer, DType, Fill, Kernel, Launch};
-use crate::lower::{Given, Program, Scalar, Slot, Source, Step, Support, lower};
+use crate::lower::{Bounds, Given, Program, Scalar, Slot, Source, Step, Support, in_parts, lower};
 use crate::tensor::layout::Layout;
 
 /// The CPU's library ops: none, those without an epilogue, all; and all with convolutions that keep their channels first.
@@ -30,6 +30,13 @@ impl Support for Cpu {
         !matches!(self, Cpu::ChannelsFirst)
     }
 }
+
+/// Cuts whatever may be cut, into single samples.
+pub(super) const ALL: Bounds = Bounds {
+    least: 0,
+    part: 0,
+    again: 0,
+};
 
 /// Runs a program on arguments of f32 or i64 and returns the outputs as f64.
 fn run(program: &Program, inputs: &[(DType, Vec<f64>)]) -> Vec<Vec<f64>> {
@@ -189,6 +196,17 @@ pub(super) fn check(graph: &Graph) -> Program {
                 );
             }
             assert_eq!(result.len(), expected.len());
+        }
+        let steps = program.steps.len();
+        let parts = in_parts(program, &ALL);
+        if parts.steps.len() > steps {
+            for (at, (result, whole)) in run(&parts, &inputs).iter().zip(&results).enumerate() {
+                let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+                assert!(
+                    result.iter().zip(whole).all(same),
+                    "output {at} in parts\n{parts:#?}"
+                );
+            }
         }
     }
     program(graph, Cpu::All)
