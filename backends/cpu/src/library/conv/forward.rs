@@ -17,6 +17,7 @@ mod deal;
 mod direct;
 mod lines;
 mod order;
+pub(super) mod phases;
 mod plan;
 mod positions;
 mod rows;

@@ -293,7 +293,19 @@ impl ConvKernel {
             .filter(|bound| passes.len() == 1 && !bound.is_whole());
         let spatial = self.op.spatial as usize;
         let finish = |done: &Finished| finish(blockwise, spatial, done);
-        for pass in &passes {
+        let together = forward::phases::suits(&passes, &sizes, rows.spatial);
+        if together {
+            let target = Rows {
+                ptr: rows.ptr.cast::<T>(),
+                sample: rows.sample,
+                group: rows.group,
+                row: rows.row,
+                spatial: rows.spatial,
+            };
+            // SAFETY: the caller vouches for the operands.
+            unsafe { forward::phases::run(kernels, &passes, (sizes, gathered, weights), target, parallel) };
+        }
+        for pass in passes.iter().filter(|_| !together) {
             let every = std::array::from_fn(|i| pass.axes[i].every as isize * rows.spatial[i]);
             let firsts = pass.axes.iter().zip(rows.spatial);
             let first = firsts.map(|(axis, stride)| axis.first as isize * stride).sum();

@@ -6,15 +6,15 @@ mod bytes;
 mod fast;
 mod padding;
 mod pairs;
+mod phases;
 mod product;
 mod tiles;
 
 use super::forward::{self, winograd};
 use super::geometry::{AXES, Axis, Pass, Window};
 use super::operands::{Gathered, Rows, Sizes, Weights};
-use super::outer;
-use super::weight;
 use super::words::{ConvKernels, Word};
+use super::{outer, weight};
 use crate::isa::Isa;
 use crate::library::matmul::MatDType;
 use crate::parallel::{Parallel, Serial};

@@ -176,17 +176,11 @@ fn columns<T>(job: &Job<'_, T>, layout: &Layout, each: usize) -> (usize, Vec<u32
     (rows, offsets, weights)
 }
 
-/// As [`super::run`].
+/// The weights of all rows in the order of the terms; whether all are finite goes to the plan.
 ///
 /// # Safety
-/// As there.
-pub(super) unsafe fn run<T: Stored>(
-    kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
-    parallel: &dyn Parallel,
-    finish: Option<&(dyn Fn(&Finished) + Sync)>,
-) {
-    let mut plan = Plan::new(kernels, job, parallel.threads());
+/// The weights are valid.
+unsafe fn pack<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>, plan: &mut Plan<T::Acc>) -> Scratch {
     let (sizes, w, terms) = (&job.sizes, &job.weights, plan.weights.len());
     let scratch = Scratch::take(sizes.groups * sizes.rows * terms * size_of::<T::Acc>());
     let packed: *mut T::Acc = scratch.start().cast();
@@ -214,7 +208,23 @@ pub(super) unsafe fn run<T: Stored>(
             }
         }
     }
-    let shared = Shared((job, &plan, kernels, packed.cast_const()));
+    scratch
+}
+
+/// As [`super::run`].
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn run<T: Stored>(
+    kernels: &ConvKernels<T>,
+    job: &Job<'_, T>,
+    parallel: &dyn Parallel,
+    finish: Option<&(dyn Fn(&Finished) + Sync)>,
+) {
+    let mut plan = Plan::new(kernels, job, parallel.threads());
+    // SAFETY: the caller's promise.
+    let packed = unsafe { pack(kernels, job, &mut plan) };
+    let shared = Shared((job, &plan, kernels, packed.start().cast::<T::Acc>().cast_const()));
     let shared = &shared;
     let body = |index: usize| {
         let (job, plan, kernels, packed) = shared.0;
@@ -225,6 +235,40 @@ pub(super) unsafe fn run<T: Stored>(
     match plan.tasks.div_ceil(plan.group) {
         1 => body(0),
         groups => parallel.run(groups, &body),
+    }
+}
+
+/// A pass whose planes are computed by whoever asks for them.
+pub(super) struct Planned<S: 'static> {
+    plan: Plan<S>,
+    packed: Scratch,
+}
+
+impl<S: Copy> Planned<S> {
+    /// # Safety
+    /// The weights are valid.
+    pub(super) unsafe fn new<T: Stored<Acc = S>>(kernels: &ConvKernels<T>, job: &Job<'_, T>) -> Planned<S> {
+        let mut plan = Plan::new(kernels, job, 1);
+        // SAFETY: the caller's promise.
+        let packed = unsafe { pack(kernels, job, &mut plan) };
+        Planned { plan, packed }
+    }
+
+    /// Planes of the result, counted by samples and groups, of a job like the one it was made for.
+    ///
+    /// # Safety
+    /// As [`super::run`], for these planes.
+    pub(super) unsafe fn planes<T: Stored<Acc = S>>(
+        &self,
+        kernels: &ConvKernels<T>,
+        job: &Job<'_, T>,
+        planes: Range<usize>,
+    ) {
+        let pieces = self.plan.pieces;
+        let units = planes.start * pieces..planes.end * pieces;
+        let packed = self.packed.start().cast::<S>().cast_const();
+        // SAFETY: the caller's promise.
+        unsafe { task(kernels, job, &self.plan, packed, units, None) };
     }
 }
 
