@@ -13,11 +13,15 @@ def _batch_norm(f, p, name, x):
     return f.batch_norm(x, *(p.get(f"{name}.{part}") for part in ("scale", "shift", "mean", "var")))
 
 
-def _convs_parameters(convs, classes, statistics):
+def _convs_shapes(convs, statistics):
     shapes = []
     for name, inputs, outputs, taps, _, groups in convs:
         shapes += [(f"{name}.weight", (outputs, inputs // groups, taps, taps))] + _normed(name, outputs, statistics)
-    return drawn(shapes + dense("classes", classes, 1000))
+    return shapes
+
+
+def _convs_parameters(convs, classes, statistics):
+    return drawn(_convs_shapes(convs, statistics) + dense("classes", classes, 1000))
 
 
 def _of_convs(f, p, convs):
@@ -34,36 +38,26 @@ STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
 
 
 def _resnet_convs():
-    """Name, inputs, outputs, taps and stride of each convolution."""
-    yield "stem", 3, 64, 7, 2
+    """Name, inputs, outputs, taps, stride and groups of each convolution; a block's parts have one prefix."""
+    yield "stem", 3, 64, 7, 2, 1
     inputs = 64
     for stage, (outputs, first) in enumerate(STAGES):
         for block, stride in enumerate((first, 1)):
             name = f"{stage}.{block}"
-            yield f"{name}.a", inputs, outputs, 3, stride
-            yield f"{name}.b", outputs, outputs, 3, 1
+            yield f"{name}.a", inputs, outputs, 3, stride, 1
+            yield f"{name}.b", outputs, outputs, 3, 1, 1
             if inputs != outputs:
-                yield f"{name}.p", inputs, outputs, 1, stride
+                yield f"{name}.p", inputs, outputs, 1, stride, 1
             inputs = outputs
 
 
 def _resnet_parameters(statistics=("mean", "var")):
-    shapes = []
-    for name, inputs, outputs, taps, _ in _resnet_convs():
-        shapes.append((f"{name}.weight", (outputs, inputs, taps, taps)))
-        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", *statistics)]
-    return drawn(shapes + dense("classes", 512, 1000))
+    return _convs_parameters(_resnet_convs(), 512, statistics)
 
 
 def _resnet(f, p, x):
-    """Without running statistics batches are normalised by their own."""
-    convs = {name: (taps, stride) for name, _, _, taps, stride in _resnet_convs()}
-
-    def conv(name, x):
-        taps, stride = convs[name]
-        y = f.conv(x, p[f"{name}.weight"], None, stride, taps // 2)
-        return f.batch_norm(y, *(p.get(f"{name}.{part}") for part in ("scale", "shift", "mean", "var")))
-
+    convs = {name for name, *_ in _resnet_convs()}
+    conv = _of_convs(f, p, _resnet_convs())
     x = f.max_pool(f.relu(conv("stem", x)), 3, 2, 1)
     for stage in range(len(STAGES)):
         for block in range(2):
@@ -115,8 +109,7 @@ UNET = (("down0", 3, 32), ("down1", 32, 64), ("bottom", 64, 128), ("joined0", 12
 def _unet_parameters():
     shapes = []
     for name, inputs, outputs in UNET:
-        shapes.append((f"{name}.weight", (outputs, inputs, 3, 3)))
-        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift")]
+        shapes += [(f"{name}.weight", (outputs, inputs, 3, 3))] + _normed(name, outputs, ())
     for name, inputs, outputs in (("up0", 128, 64), ("up1", 64, 32)):
         shapes += [(f"{name}.weight", (inputs, outputs, 2, 2)), (f"{name}.bias", (outputs,))]
     return drawn(shapes + dense("classes", 32, 10))
@@ -174,10 +167,7 @@ def _squeezes():
 
 
 def _efficientnet_parameters(statistics=("mean", "var")):
-    shapes = []
-    for name, inputs, outputs, taps, _, groups in _efficientnet_convs():
-        shapes.append((f"{name}.weight", (outputs, inputs // groups, taps, taps)))
-        shapes += [(f"{name}.{part}", (outputs,)) for part in ("scale", "shift", *statistics)]
+    shapes = _convs_shapes(_efficientnet_convs(), statistics)
     for name, width, squeezed in _squeezes():
         for part, (inputs, outputs) in (("squeeze", (width, squeezed)), ("excite", (squeezed, width))):
             shapes += [(f"{name}.{part}.weight", (outputs, inputs, 1, 1)), (f"{name}.{part}.bias", (outputs,))]

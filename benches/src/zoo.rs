@@ -1,4 +1,4 @@
-//! Networks of other kinds: depthwise convolutions, a decoder over words, an image to an image.
+//! Networks of other kinds, each with parts that no other has: depthwise convolutions, a decoder over words, an image to an image.
 
 mod convnext;
 mod denoiser;

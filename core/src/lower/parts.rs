@@ -1,13 +1,12 @@
 //! Steps over a batch, part after part: what a step makes of some samples is still in the caches when the next one reads it.
 
-use super::program::{Launch, Local, Program, Slot, Source, Step};
+use super::program::{Argument, Local, Program, Slot, Source, Step};
 use crate::hal::ir::{Access, Level, Node, Role};
 use crate::hal::library::LibraryOp;
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
-use thalweg_hal::kit::checks::Signature;
+use thalweg_hal::kit::checks::{self, Extents, Footprint, Signature};
 
 /// Which runs of steps are cut.
 pub(crate) struct Bounds {
@@ -15,7 +14,7 @@ pub(crate) struct Bounds {
     pub(super) least: u64,
     /// Most bytes of such a buffer that a part makes.
     pub(super) part: u64,
-    /// Bytes of such buffers for one that each part reads again, such as those of weights.
+    /// Least bytes of such buffers for each byte that a further part reads again, as it does weights.
     pub(super) again: u64,
 }
 
@@ -87,8 +86,9 @@ impl Cut {
         }
         let mut extents = launch.extents.clone();
         extents[axis] /= samples;
-        let touches = (0..launch.arguments.len())
-            .map(|at| touch(&signature, launch, at, (axis, &extents)))
+        let arguments = launch.arguments.iter().enumerate();
+        let touches = arguments
+            .map(|(at, argument)| touch(&signature, argument, at, (axis, &extents)))
             .collect::<Option<_>>()?;
         Some(Cut { axis, touches })
     }
@@ -97,48 +97,39 @@ impl Cut {
 /// What an argument of a launch touches for the first sample, over which the extents are these.
 fn touch(
     signature: &Signature,
-    launch: &Launch,
+    argument: &Argument,
     at: usize,
     (axis, extents): (usize, &[u64]),
 ) -> Option<Touch> {
-    let (argument, param) = (&launch.arguments[at], signature.slots.get(at)?);
-    let rank = match param.level {
-        Level::Row => signature.outer,
-        Level::Element => extents.len(),
+    let slot = signature.slots.get(at)?;
+    let place = Footprint {
+        base: 0,
+        offset: argument.offset,
+        bytes: u64::MAX,
+        strides: argument.strides.as_deref().unwrap_or_default(),
+        gather_stride: argument.gather.0,
+        gather_extent: argument.gather.1,
     };
-    let strides: Cow<'_, [i64]> = match (&argument.strides, param.access) {
-        (Some(strides), _) => Cow::Borrowed(strides),
-        (None, Access::Broadcast) => Cow::Owned(vec![0; rank]),
-        (None, Access::Contiguous | Access::Strided) => {
-            let mut strides = vec![1_i64; rank];
-            for axis in (1..rank).rev() {
-                strides[axis - 1] = strides[axis].checked_mul(i64::try_from(launch.extents[axis]).ok()?)?;
-            }
-            Cow::Owned(strides)
-        }
+    let all = Extents::new(extents, signature).ok()?;
+    let (start, end) = checks::reach(&signature.name, at, slot, &all, &place).ok()??;
+    let step = match slot.access {
+        Access::Broadcast => 0,
+        // Axes before the samples have one element.
+        Access::Contiguous => i64::try_from(match slot.level {
+            Level::Row => extents[..signature.outer].iter().product::<u64>(),
+            Level::Element => extents.iter().product(),
+        })
+        .ok()?,
+        Access::Strided => place
+            .strides
+            .get(axis)?
+            .checked_mul(i64::try_from(extents[axis]).ok()?)?,
     };
-    let size = param.dtype.size() as i64;
-    let (gather, count) = argument.gather;
-    let reaches = extents
-        .iter()
-        .zip(&*strides)
-        .map(|(&extent, &stride)| (stride, extent));
-    let (mut low, mut high) = (0_i64, 0_i64);
-    for (stride, extent) in reaches.chain([(gather, count)]) {
-        let reach = stride.checked_mul(i64::try_from(extent.saturating_sub(1)).ok()?)?;
-        low = low.checked_add(reach.min(0))?;
-        high = high.checked_add(reach.max(0))?;
-    }
-    let offset = i64::try_from(argument.offset).ok()?;
-    let bytes = |elements: i64| elements.checked_mul(size)?.checked_add(offset);
-    let step = strides
-        .get(axis)?
-        .checked_mul(i64::try_from(extents[axis]).ok()?)?;
     Some(Touch {
         slot: argument.slot,
-        writes: param.role == Role::Out,
-        step: step.checked_mul(size)?,
-        range: bytes(low)?..bytes(high.checked_add(1)?)?,
+        writes: slot.role == Role::Out,
+        step: step.checked_mul(slot.dtype.size() as i64)?,
+        range: i64::try_from(start).ok()?..i64::try_from(end).ok()?,
     })
 }
 
@@ -152,7 +143,8 @@ struct Run {
 /// The program with steps over a batch in parts, where buffers between them are greater than caches. Each sample is computed as before.
 /// What [`Program::stored`] says of steps no longer holds, so it is empty then.
 pub(crate) fn in_parts(program: Program, bounds: &Bounds) -> Program {
-    let Some(samples) = samples(&program) else {
+    let great = program.locals.iter().any(|local| local.bytes >= bounds.least);
+    let Some(samples) = samples(&program).filter(|_| great) else {
         return program;
     };
     let cuts: Vec<Option<Cut>> = (program.steps.iter())
@@ -165,6 +157,7 @@ pub(crate) fn in_parts(program: Program, bounds: &Bounds) -> Program {
         runs.extend(worthwhile(&program, &cuts, from..to, (samples, bounds)));
         from = to.max(from + 1);
     }
+    // From the last one, so that steps before it keep their numbers.
     runs.iter()
         .rev()
         .fold(program, |program, run| cut(program, &cuts, run))

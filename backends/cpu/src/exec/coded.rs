@@ -17,8 +17,8 @@ const AHEAD: usize = 4096;
 
 /// Bytes of the sheets of a block of rows: a first-level cache has room for them.
 const SHEETS: usize = 24 << 10;
-/// Rows of a block with sheets: a line of the cache at least.
-const SHEET_ROWS: Range<usize> = 16..512;
+/// Rows of a block with sheets: a line of the cache at least, and the most.
+const SHEET_ROWS: [usize; 2] = [16, 512];
 
 /// Whether a parameter's elements of a row stand apart, and those of neighbouring rows one after the other: blocks of it are
 /// transposed to a sheet, or from one.
@@ -59,7 +59,10 @@ unsafe fn task(code: &Rows, launch: &Launch<'_>, range: Range<u64>) {
     let pitch = |p: usize| (n * size(p)).next_multiple_of(LINE) + LINE;
     let pitches: usize = turned.iter().map(|&p| pitch(p)).sum();
     let block = match SHEETS.checked_div(pitches) {
-        Some(rows) => (rows / SHEET_ROWS.start * SHEET_ROWS.start).clamp(SHEET_ROWS.start, SHEET_ROWS.end),
+        Some(rows) => {
+            let [least, most] = SHEET_ROWS;
+            (rows / least * least).clamp(least, most)
+        }
         None => usize::MAX,
     };
     let scratch = Scratch::new(kept * code.kept * group + pitches.saturating_mul(block));
@@ -93,8 +96,7 @@ unsafe fn task(code: &Rows, launch: &Launch<'_>, range: Range<u64>) {
             .all(|&step| whole(step.unsigned_abs() as usize * size(p)));
         whole(args.args[p].ptr.addr()) && steps && whole(4 * n)
     };
-    let in_place = |p: &usize| !turned.contains(p);
-    let stream = launch.stream && code.outputs.iter().all(in_place) && code.outputs.iter().all(lined);
+    let stream = launch.stream && code.outputs.iter().all(|p| !turned.contains(p) && lined(p));
 
     let mut addresses: SmallVec<[*mut u8; 16]> = SmallVec::from_elem(std::ptr::null_mut(), steps.len());
     let mut index = [0; MAX_AXES];

@@ -160,6 +160,23 @@ pub(super) struct Pass {
 }
 
 impl Pass {
+    /// The passes of the gradient with respect to the input: one for each phase of the strides, that along the last axis changing first.
+    pub(super) fn backward(windows: &[Window; AXES]) -> Vec<Pass> {
+        let [a, b, c] = windows.each_ref().map(|window| -> Vec<Axis> {
+            let phases = (window.stride as usize).min(window.input);
+            (0..phases).map(|phase| Axis::backward(window, phase)).collect()
+        });
+        let mut passes = Vec::with_capacity(a.len() * b.len() * c.len());
+        for i in &a {
+            for j in &b {
+                passes.extend(c.iter().map(|k| Pass {
+                    axes: [i.clone(), j.clone(), k.clone()],
+                }));
+            }
+        }
+        passes
+    }
+
     /// The same pass with a phase for each tap along the last axis.
     pub(super) fn spread(&self) -> Pass {
         let [a, b, c] = &self.axes;

@@ -293,41 +293,32 @@ impl ConvKernel {
             .filter(|bound| passes.len() == 1 && !bound.is_whole());
         let spatial = self.op.spatial as usize;
         let finish = |done: &Finished| finish(blockwise, spatial, done);
-        let together = forward::phases::suits(&passes, &sizes, rows.spatial);
-        if together {
-            let target = Rows {
-                ptr: rows.ptr.cast::<T>(),
-                sample: rows.sample,
-                group: rows.group,
-                row: rows.row,
-                spatial: rows.spatial,
-            };
+        let whole = Rows {
+            ptr: rows.ptr.cast::<T>(),
+            sample: rows.sample,
+            group: rows.group,
+            row: rows.row,
+            spatial: rows.spatial,
+        };
+        if forward::phases::suits(&passes, &sizes, whole.spatial) {
             // SAFETY: the caller vouches for the operands.
-            unsafe { forward::phases::run(kernels, &passes, (sizes, gathered, weights), target, parallel) };
-        }
-        for pass in passes.iter().filter(|_| !together) {
-            let every = std::array::from_fn(|i| pass.axes[i].every as isize * rows.spatial[i]);
-            let firsts = pass.axes.iter().zip(rows.spatial);
-            let first = firsts.map(|(axis, stride)| axis.first as isize * stride).sum();
-            let job = forward::Job {
-                sizes,
-                gathered,
-                weights,
-                target: Rows {
-                    ptr: rows.ptr.cast::<T>().wrapping_offset(first),
-                    sample: rows.sample,
-                    group: rows.group,
-                    row: rows.row,
-                    spatial: every,
-                },
-                pass,
-            };
-            // SAFETY: the caller vouches for the operands.
-            unsafe {
-                let finish = blockwise
-                    .is_some()
-                    .then_some(&finish as &(dyn Fn(&Finished) + Sync));
-                forward::run(kernels, &job, prepared.cast(), parallel, finish);
+            unsafe { forward::phases::run(kernels, &passes, (sizes, gathered, weights), whole, parallel) };
+        } else {
+            for pass in &passes {
+                let job = forward::Job {
+                    sizes,
+                    gathered,
+                    weights,
+                    target: whole.of_phase(pass),
+                    pass,
+                };
+                // SAFETY: the caller vouches for the operands.
+                unsafe {
+                    let finish = blockwise
+                        .is_some()
+                        .then_some(&finish as &(dyn Fn(&Finished) + Sync));
+                    forward::run(kernels, &job, prepared.cast(), parallel, finish);
+                }
             }
         }
         if let Some(bound) = bound.as_ref().filter(|_| blockwise.is_none()) {
@@ -351,21 +342,7 @@ impl ConvKernel {
         {
             return None;
         }
-        let [a, b, c] = windows.map(|window| -> Vec<Axis> {
-            let phases = (window.stride as usize).min(window.input);
-            (0..phases).map(|phase| Axis::backward(&window, phase)).collect()
-        });
-        let mut passes = Vec::with_capacity(a.len() * b.len() * c.len());
-        for i in &a {
-            for j in &b {
-                for k in &c {
-                    passes.push(Pass {
-                        axes: [i.clone(), j.clone(), k.clone()],
-                    });
-                }
-            }
-        }
-        Some(passes)
+        Some(Pass::backward(windows))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The operands of a convolution: addresses and strides in elements.
 
-use super::geometry::{AXES, Tap};
+use super::geometry::{AXES, Pass, Tap};
 
 /// The operand that taps gather from: x, or dy for the gradient with respect to the input.
 #[derive(Clone, Copy)]
@@ -84,6 +84,19 @@ pub(super) struct Rows<P> {
     pub(super) group: isize,
     pub(super) row: isize,
     pub(super) spatial: [isize; AXES],
+}
+
+impl<T> Rows<*mut T> {
+    /// Those that a pass over a phase of the result writes.
+    pub(super) fn of_phase(&self, pass: &Pass) -> Self {
+        let places = pass.axes.iter().zip(self.spatial);
+        let first = places.map(|(axis, stride)| axis.first as isize * stride).sum();
+        Rows {
+            ptr: self.ptr.wrapping_offset(first),
+            spatial: std::array::from_fn(|i| pass.axes[i].every as isize * self.spatial[i]),
+            ..*self
+        }
+    }
 }
 
 /// How many of each there are.

@@ -2,26 +2,10 @@
 
 use super::{Setup, Threads, bits, kernels, strides, ways, window};
 use crate::library::conv::forward::{self, phases};
-use crate::library::conv::geometry::{AXES, Axis, Pass, Window};
+use crate::library::conv::geometry::{AXES, Pass};
 use crate::library::conv::operands::{Gathered, Rows, Sizes, Weights};
 use crate::library::conv::words::ConvKernels;
 use crate::parallel::{Parallel, Serial};
-
-fn passes(windows: &[Window; AXES]) -> Vec<Pass> {
-    let [a, b, c] = windows.each_ref().map(|window| -> Vec<Axis> {
-        let phases = (window.stride as usize).min(window.input);
-        (0..phases).map(|phase| Axis::backward(window, phase)).collect()
-    });
-    let mut passes = Vec::new();
-    for i in &a {
-        for j in &b {
-            passes.extend(c.iter().map(|k| Pass {
-                axes: [i.clone(), j.clone(), k.clone()],
-            }));
-        }
-    }
-    passes
-}
 
 /// The gradient written out.
 fn expected(setup: &Setup) -> Vec<f32> {
@@ -52,7 +36,7 @@ fn expected(setup: &Setup) -> Vec<f32> {
 
 /// The gradient by all phases together, and phase after phase.
 fn both(setup: &Setup, kernels: &ConvKernels<u32>, parallel: &dyn Parallel) -> [Vec<f32>; 2] {
-    let (sizes, passes) = (setup.sizes, passes(&setup.windows));
+    let (sizes, passes) = (setup.sizes, Pass::backward(&setup.windows));
     let [o, k, i] = [
         setup.dims(|w| w.output),
         setup.dims(|w| w.taps),
@@ -94,19 +78,11 @@ fn both(setup: &Setup, kernels: &ConvKernels<u32>, parallel: &dyn Parallel) -> [
         let target = rows(together.as_mut_ptr());
         phases::run(kernels, &passes, (sizes, gathered, weights), target, parallel);
         for pass in &passes {
-            let whole = rows(apart.as_mut_ptr());
-            let first: isize = (0..AXES)
-                .map(|axis| pass.axes[axis].first as isize * whole.spatial[axis])
-                .sum();
             let job = forward::Job {
                 sizes,
                 gathered,
                 weights,
-                target: Rows {
-                    ptr: whole.ptr.wrapping_offset(first),
-                    spatial: std::array::from_fn(|axis| pass.axes[axis].every as isize * whole.spatial[axis]),
-                    ..whole
-                },
+                target: rows(apart.as_mut_ptr()).of_phase(pass),
                 pass,
             };
             forward::run(kernels, &job, std::ptr::null(), parallel, None);
@@ -177,7 +153,7 @@ fn phases_together_are_those_one_by_one() {
             window(8, 4, taps, 2, padding),
             window(width, output, taps, 2, padding),
         ];
-        phases::suits(&passes(&windows), &sizes, strides)
+        phases::suits(&Pass::backward(&windows), &sizes, strides)
     };
     assert!(suits(32, 16, 3, 1, [256, 32, 1]));
     assert!(!suits(30, 15, 3, 1, [240, 30, 1]), "short lines");
