@@ -62,7 +62,10 @@ impl Epilogue {
     }
 
     /// With the arguments of a launch over `extents`, whose row-major strides are `row_major`.
-    pub(super) fn bind<'a>(
+    ///
+    /// # Safety
+    /// The inputs are readable at every index of the launch.
+    pub(super) unsafe fn bind<'a>(
         &'a self,
         extents: &'a [u64],
         row_major: &'a [i64],
@@ -85,7 +88,8 @@ impl Epilogue {
         );
         let along = match self.whole {
             true => None,
-            false => self.runs.along(extents, &places),
+            // SAFETY: the caller vouches for the inputs.
+            false => unsafe { self.runs.along(extents, &places, scalars) },
         };
         Bound {
             epilogue: self,
@@ -131,8 +135,7 @@ impl Bound<'_> {
         unsafe {
             let size = |index: usize| element(if index == self.places.len() { 0 } else { index });
             let along = self.along.as_ref();
-            if !along.is_some_and(|along| along.block((at, extents), &self.places, &args, size, self.scalars))
-            {
+            if !along.is_some_and(|along| along.block((at, extents), &args, size, self.scalars)) {
                 self.run(extents, &args, &Serial);
             }
         }

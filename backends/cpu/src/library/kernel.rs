@@ -97,8 +97,9 @@ impl LibraryKernel {
                 .fold(1_u64, |product, &extent| product.saturating_mul(extent))
         };
         match self {
-            LibraryKernel::Matmul(_) | LibraryKernel::Conv(_) => {
-                points(extents).saturating_mul(2) / FLOPS_PER_NS
+            LibraryKernel::Matmul(_) => points(extents).saturating_mul(2) / FLOPS_PER_NS,
+            LibraryKernel::Conv(kernel) => {
+                points(extents).saturating_mul(2 * kernel.slowness(extents)) / FLOPS_PER_NS
             }
             LibraryKernel::Scatter(kernel) => kernel.cost(extents),
             LibraryKernel::Scan(kernel) => kernel.cost(extents),

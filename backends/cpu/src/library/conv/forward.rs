@@ -13,6 +13,7 @@
 
 mod beside;
 mod copies;
+mod cut;
 mod deal;
 mod direct;
 mod lines;
@@ -244,8 +245,8 @@ pub(super) unsafe fn run<T: Stored>(
     }
     let pieces = plan.tasks.div_ceil(plan.group);
     let deal = Deal::new(pieces, plan.shares);
-    let body = |_| {
-        deal.run(|index, kept| {
+    let body = |call| {
+        deal.run(call, |index, kept| {
             let (job, plan, kernels, packed) = shared.0;
             for task in index * plan.group..((index + 1) * plan.group).min(plan.tasks) {
                 // SAFETY: tasks write disjoint parts of the result.

@@ -101,6 +101,15 @@ impl ConvKernel {
         })
     }
 
+    /// How much longer products take than those of tiles: with one channel and one row a group, loads are what bounds them.
+    pub(super) fn slowness(&self, extents: &[u64]) -> u64 {
+        let channel = extents.get(3 + self.op.spatial as usize);
+        match (extents.get(2), channel) {
+            (Some(1), Some(1)) => 8,
+            _ => 1,
+        }
+    }
+
     /// Runs the op. `prepared` is what [`ConvKernel::prepare`] wrote, or null.
     ///
     /// # Safety
@@ -247,7 +256,9 @@ impl ConvKernel {
         let [_, _, further @ .., out] = args.args else {
             return false;
         };
-        let bound = (self.epilogue.as_ref()).map(|map| map.bind(result, &strides, *out, further, scalars));
+        // SAFETY: the caller vouches for the operands.
+        let bound =
+            (self.epilogue.as_ref()).map(|map| unsafe { map.bind(result, &strides, *out, further, scalars) });
         if self.direction == Direction::GradWeight {
             let pass = Pass {
                 axes: launch.windows.map(|window| Axis::forward(&window)),

@@ -112,7 +112,9 @@ impl ConvKernel {
         let [_, _, further @ .., out] = args.args else {
             return;
         };
-        let bound = (self.epilogue.as_ref()).map(|map| map.bind(result, &strides, *out, further, scalars));
+        // SAFETY: the caller vouches for the operands.
+        let bound =
+            (self.epilogue.as_ref()).map(|map| unsafe { map.bind(result, &strides, *out, further, scalars) });
         let blockwise = bound.as_ref().filter(|bound| !bound.is_whole());
         let &Product { form, counts, .. } = product;
         let done = |batch: usize, rows: Range<usize>, columns: Range<usize>| {

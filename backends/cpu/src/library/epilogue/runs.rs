@@ -65,8 +65,8 @@ pub(super) struct Along<'a> {
     order: SmallVec<[usize; 8]>,
     /// Strides and number of the columns.
     columns: (&'a [i64], usize),
-    /// Values of the columns, computed with the first block.
-    values: OnceLock<Vec<f32>>,
+    /// Values of the columns. Whoever binds the launch computes them: threads that waited for one another would sleep.
+    values: Vec<f32>,
 }
 
 impl Runs {
@@ -80,7 +80,15 @@ impl Runs {
     }
 
     /// The code for a launch over `extents`, whose result and further inputs are `places`.
-    pub(super) fn along<'a>(&'a self, extents: &[u64], places: &[Arg<'a>]) -> Option<Along<'a>> {
+    ///
+    /// # Safety
+    /// The inputs are readable at every index of the launch, which has these scalars.
+    pub(super) unsafe fn along<'a>(
+        &'a self,
+        extents: &[u64],
+        places: &[Arg<'a>],
+        scalars: &[u64],
+    ) -> Option<Along<'a>> {
         let mut order: SmallVec<[usize; 8]> = (0..extents.len()).filter(|&axis| extents[axis] != 1).collect();
         order.sort_by_key(|&axis| std::cmp::Reverse(stride(&places[0], axis).unsigned_abs()));
         let &last = order.last()?;
@@ -117,12 +125,17 @@ impl Runs {
             ways.columns |= 1 << at;
         }
         let code = self.code(ways)?;
+        // SAFETY: the caller vouches for the parameters, and the first of columns says how many there are.
+        let values = code
+            .columns
+            .as_ref()
+            .map(|of| unsafe { of.values(columns.1, places, scalars) });
         Some(Along {
             code,
             moving: ways.moving,
             order,
             columns,
-            values: OnceLock::new(),
+            values: values.unwrap_or_default(),
         })
     }
 
@@ -257,15 +270,14 @@ impl Columns {
 }
 
 impl Along<'_> {
-    /// Applies it to a block, whose parameters are `args` and whose first element is `at`; whether it did. `places` are those of the
-    /// launch, and `size` says the bytes of an element.
+    /// Applies it to a block, whose parameters are `args` and whose first element is `at`; whether it did. `size` says the bytes of an
+    /// element.
     ///
     /// # Safety
     /// As [`super::Bound::block`].
     pub(super) unsafe fn block(
         &self,
         (at, extents): (&[u64], &[u64]),
-        places: &[Arg<'_>],
         args: &[Arg<'_>],
         size: impl Fn(usize) -> usize,
         scalars: &[u64],
@@ -308,11 +320,7 @@ impl Along<'_> {
         let mut columns: SmallVec<[*mut u8; 4]> = SmallVec::new();
         if let Some(of) = &self.code.columns {
             let (strides, count) = self.columns;
-            // SAFETY: the caller vouches for the parameters.
-            let values = self
-                .values
-                .get_or_init(|| unsafe { of.values(count, places, scalars) });
-            let first = values.as_ptr().wrapping_offset(offset(at, strides));
+            let first = self.values.as_ptr().wrapping_offset(offset(at, strides));
             columns.extend((0..of.values).map(|value| first.wrapping_add(value * count).cast_mut().cast()));
             steps.resize(steps.len() + columns.len(), 0);
         }

@@ -73,7 +73,8 @@ fn run(isa: Isa, codegen: bool, case: &Case) -> (Vec<u32>, bool) {
         .collect();
     let dense = row_major(&EXTENTS);
     let out = arg(result.as_mut_ptr(), &case.result);
-    let bound: Bound<'_> = epilogue.bind(&EXTENTS, &dense, out, &args, &[]);
+    // SAFETY: the vectors have the elements that extents and strides reach.
+    let bound: Bound<'_> = unsafe { epilogue.bind(&EXTENTS, &dense, out, &args, &[]) };
     for [at, size] in &case.blocks {
         // SAFETY: the vectors have the elements that extents and strides reach.
         unsafe { bound.block(at, size) };
@@ -197,7 +198,8 @@ fn code_for_a_few_ways() {
     let stands = [0; 4];
     let made = |result: &[i64], residual: &[i64]| {
         let further = [&OF_CHANNELS[..], &OF_CHANNELS, residual].map(|strides| arg(start, strides));
-        let bound = epilogue.bind(&EXTENTS, &dense, arg(start, result), &further, &[]);
+        // SAFETY: the vector has as many elements as strides and extents reach.
+        let bound = unsafe { epilogue.bind(&EXTENTS, &dense, arg(start, result), &further, &[]) };
         bound.along.is_some()
     };
     let ways = [

@@ -190,8 +190,9 @@ impl MatmulKernel {
             col_stride: stride(out, 1),
         };
         let beside = beside.filter(|_| adds((self.isa, self.codegen), self.dtype, &problem, &target));
+        // SAFETY: the caller vouches for the operands.
         let bound = (self.epilogue.as_ref().filter(|_| beside.is_none()))
-            .map(|map| map.bind(result, &strides, *out, further, args.scalars));
+            .map(|map| unsafe { map.bind(result, &strides, *out, further, args.scalars) });
         let mut index: SmallVec<[u64; 8]> = smallvec![0; axes];
         loop {
             let place = |arg: &Arg<'_>, size: usize| {

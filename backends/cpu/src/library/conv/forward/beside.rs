@@ -22,7 +22,7 @@ use strips::Sliding;
 /// Taps that stand on the stack.
 const MOST: usize = 64;
 /// Products that are worth a hand-off to another thread: they are far from the speed of tiles.
-const GRAIN: usize = plan::GRAIN / 4;
+const GRAIN: usize = plan::GRAIN / 16;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
 /// Accumulators that packing writes past its end.
@@ -152,7 +152,7 @@ pub(super) unsafe fn run<T: Stored>(
         return;
     }
     let deal = Deal::new(tasks, useful);
-    parallel.run(tasks, &|_| deal.run(|index, _| piece(index)));
+    parallel.run(tasks, &|call| deal.run(call, |index, _| piece(index)));
 }
 
 /// Which tap it is in the order of [`Pass::each_tap`].

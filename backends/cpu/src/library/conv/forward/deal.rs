@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(super) struct Deal {
     launch: u64,
     pieces: usize,
-    came: AtomicUsize,
+    helpers: AtomicUsize,
     taken: SmallVec<[AtomicUsize; 8]>,
 }
 
@@ -21,7 +21,7 @@ impl Deal {
         Deal {
             launch: LAUNCHES.fetch_add(1, Ordering::Relaxed),
             pieces,
-            came: AtomicUsize::new(0),
+            helpers: AtomicUsize::new(0),
             taken: (0..shares).map(|_| AtomicUsize::new(0)).collect(),
         }
     }
@@ -36,15 +36,19 @@ impl Deal {
         })
     }
 
-    /// Calls `body` with a piece and what this thread has kept of the launch.
-    pub(super) fn run(&self, body: impl FnOnce(usize, &mut Kept)) {
+    /// Calls `body` with a piece and what this thread has kept of the launch. `call` counts the calls of a region: the first is its
+    /// caller's, who has the first share in every launch, whoever comes first.
+    pub(super) fn run(&self, call: usize, body: impl FnOnce(usize, &mut Kept)) {
         thread_local! {
             static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
         }
         let kept = KEPT.take().filter(|kept| kept.launch == self.launch);
         let mut kept = kept.unwrap_or_else(|| Kept {
             launch: self.launch,
-            share: self.came.fetch_add(1, Ordering::Relaxed) % self.taken.len(),
+            share: match call {
+                0 => 0,
+                _ => 1 + self.helpers.fetch_add(1, Ordering::Relaxed) % (self.taken.len() - 1).max(1),
+            },
             scratch: None,
             orders: None,
             block: None,
@@ -89,13 +93,13 @@ mod tests {
             let deal = Deal::new(pieces, shares);
             let mut seen = Vec::new();
             for _ in 0..pieces {
-                deal.run(|piece, kept| {
+                deal.run(0, |piece, kept| {
                     assert_eq!(kept.block.replace(piece), seen.last().copied());
                     seen.push(piece);
                 });
             }
             assert_eq!(seen, (0..pieces).collect::<Vec<_>>());
-            deal.run(|piece, _| panic!("piece {piece} comes twice"));
+            deal.run(0, |piece, _| panic!("piece {piece} comes twice"));
         }
     }
 
@@ -104,13 +108,13 @@ mod tests {
         let deal = Deal::new(6, 1);
         let mut firsts = Vec::new();
         for part in [0, 1, 0, 1, 63, 63] {
-            deal.run(|_, kept| firsts.push(kept.meets_first(part)));
+            deal.run(0, |_, kept| firsts.push(kept.meets_first(part)));
         }
         assert_eq!(firsts, [true, true, false, false, true, false]);
         let other = Deal::new(3, 1);
         let mut firsts = Vec::new();
         for part in [1, 64, 64] {
-            other.run(|_, kept| firsts.push(kept.meets_first(part)));
+            other.run(0, |_, kept| firsts.push(kept.meets_first(part)));
         }
         // Parts without a bit might be new.
         assert_eq!(firsts, [true; 3]);
@@ -119,17 +123,18 @@ mod tests {
     #[test]
     fn threads_begin_apart_and_take_what_others_leave() {
         let deal = Deal::new(8, 2);
-        let first = |of: &Deal| {
+        let taken = |call: usize| {
             let mut got = None;
-            of.run(|piece, _| got = Some(piece));
+            deal.run(call, |piece, _| got = Some(piece));
             got
         };
-        assert_eq!(first(&deal), Some(0));
-        let others = std::thread::scope(|scope| {
-            let other = scope.spawn(|| (0..7).map(|_| first(&deal)).collect::<Vec<_>>());
-            other.join().unwrap_or_default()
+        // The helper comes first, and does not take the caller's share.
+        let helped = std::thread::scope(|scope| {
+            let helper = scope.spawn(|| [7, 6, 5].map(taken));
+            helper.join().unwrap_or_default()
         });
-        assert_eq!(others, [4, 5, 6, 7, 1, 2, 3].map(Some));
-        assert_eq!(first(&deal), None);
+        assert_eq!(helped, [4, 5, 6].map(Some));
+        assert_eq!([0, 1, 2, 3, 4].map(taken), [0, 1, 2, 3, 7].map(Some));
+        assert_eq!(taken(0), None);
     }
 }

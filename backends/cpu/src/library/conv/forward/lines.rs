@@ -2,7 +2,7 @@
 //! once for all the lines that it meets. A task goes through the planes of many groups with one set of tables.
 
 use super::copies::Copies;
-use super::plan::{GRAIN, LEAST};
+use super::plan::{self, LEAST};
 use super::store::is_finite;
 use super::{Finished, Job, target_of};
 use crate::library::conv::geometry::{AXES, Block, Layout, Pass, Tap, blocks};
@@ -21,6 +21,8 @@ const PLANES: usize = 24 << 10;
 const CHANNELS: usize = 16 << 10;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
+/// Products that are worth a hand-off to another thread: they are far from the speed of tiles.
+const GRAIN: usize = plan::GRAIN / 16;
 /// Lanes that the choice of this file counts with.
 const LANES: usize = 8;
 

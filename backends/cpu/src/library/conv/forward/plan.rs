@@ -1,5 +1,6 @@
 //! How the work of a launch is cut.
 
+use super::cut::{Cut, Work};
 use super::direct::Direct;
 use super::shape::{Along, Shape};
 use super::{Job, rows, squares};
@@ -28,8 +29,8 @@ pub(super) const LEAST: usize = 256;
 const LEAST_IN_PLACE: usize = 64;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
 pub(super) const EACH: usize = 8;
-/// Blocks of a thread that are not cut along rows of the result for more of them.
-const FEW: usize = 3;
+/// Products in the time in which an element is copied.
+const COPIED: usize = 8;
 
 /// How the work is cut.
 pub(super) struct Plan<S: 'static> {
@@ -90,21 +91,12 @@ impl<S> Plan<S> {
             .saturating_mul(sizes.rows * terms.max(1));
         let useful = threads.min(work / GRAIN).max(1);
         let outer = sizes.samples * sizes.groups;
-        // More blocks cost little where they copy nothing, and pay where there are few.
-        let is_few = useful > 1 && outer < 4 * useful;
         let lies = shape.along == Along::Direct && !shape.copied;
-        let (wanted, least) = match (is_few, lies && prepared) {
-            (false, _) => (1, LEAST),
-            (true, false) => ((4 * useful).div_ceil(outer), LEAST),
-            (true, true) => ((EACH * useful).div_ceil(outer), LEAST_IN_PLACE),
-        };
         let at_once = if shape.steps[1].is_empty() { 1 } else { 2 };
         let is_small = lies
             && sizes.rows.div_ceil(shape.width * at_once) >= MANY_PASSES
             && sizes.rows.saturating_mul(terms) <= KEPT_WEIGHTS / size_of::<S>();
         let most = if is_small { SMALL } else { PLANES } / size_of::<S>();
-        let layout = Layout::new(pass, blocks(pass, sizes.channels, most, wanted, least), 1);
-        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let (width, set) = (shape.width, shape.kernels);
         let (tiles, height) = match shape.along {
             Along::Rows | Along::Direct | Along::Squares => (sizes.rows.div_ceil(width), width),
@@ -113,6 +105,27 @@ impl<S> Plan<S> {
                 (tiles, sizes.rows.div_ceil(tiles))
             }
         };
+        let block = blocks(pass, sizes.channels, most, 1, LEAST);
+        let layout = Layout::new(pass, block, 1);
+        let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
+        let copied = if lies || in_place {
+            0
+        } else {
+            COPIED * sizes.channels
+        };
+        let Cut { block, parts } = Work {
+            pass,
+            block,
+            least: if lies && prepared { LEAST_IN_PLACE } else { LEAST },
+            outer,
+            tiles,
+            at_once,
+            products: height * terms.max(1),
+            copied,
+        }
+        .cut(useful);
+        let layout = Layout::new(pass, block, 1);
+        let in_place = in_place && rows::in_place(job, &layout);
         // A channel's weights, and the lines that a tile of its elements lies on.
         let line = 64 / size_of::<S>();
         let lines = |axis: &Axis| (axis.span + 1).min(axis.taps.len()).max(1);
@@ -132,12 +145,6 @@ impl<S> Plan<S> {
             .div_ceil(terms.max(1).div_ceil(near))
             .next_multiple_of(ASK_TERMS);
         let blocks = outer * layout.pieces(pass).iter().product::<usize>();
-        // Epilogues are faster on whole rows.
-        let parts = if useful > 1 && !(lies && blocks >= FEW * useful) {
-            (EACH * useful).div_ceil(blocks).min(tiles.div_ceil(at_once))
-        } else {
-            1
-        };
         let tasks = blocks * parts;
         let handed = if useful > 1 { (EACH * useful).min(tasks) } else { 1 };
         let channel = if in_place {
@@ -174,7 +181,7 @@ impl<S> Plan<S> {
             at_once,
             parts,
             local: blocks == sizes.groups && !prepared,
-            group: tasks.div_ceil(handed),
+            group: (tasks / handed).max(1),
             tasks,
             shares: useful,
         }
@@ -182,8 +189,7 @@ impl<S> Plan<S> {
 
     /// The tiles of a part.
     pub(super) fn tiles_of(&self, part: usize) -> Range<usize> {
-        let some = piece(self.tiles.div_ceil(self.at_once), self.parts, part);
-        some.start * self.at_once..self.tiles.min(some.end * self.at_once)
+        piece(self.tiles, self.parts, part)
     }
 
     /// The kernels for places of so many rows, all of some panels or the first of one.

@@ -233,8 +233,8 @@ pub(super) unsafe fn run<T: Stored>(
     let pieces = tasks.div_ceil(group);
     let deal = Deal::new(pieces, useful);
     let shared = &Shared(plan);
-    let body = |_| {
-        deal.run(|index, kept| {
+    let body = |call| {
+        deal.run(call, |index, kept| {
             for task in index * group..((index + 1) * group).min(tasks) {
                 // SAFETY: tasks write disjoint parts of the result.
                 unsafe { shared.0.task(task, kept, finish) };
