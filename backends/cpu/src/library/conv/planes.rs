@@ -206,6 +206,12 @@ pub(super) mod x86 {
     use super::{Plane, any, loops};
     use crate::library::gemm::{Element, Load512};
     use crate::prefetch::ask;
+    use std::arch::x86_64::{
+        __m256i, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_loadu_si256, _mm256_maskload_epi32,
+        _mm256_maskz_loadu_epi32, _mm256_permute4x64_epi64, _mm256_shuffle_ps, _mm256_storeu_si256,
+        _mm512_castsi512_si256, _mm512_maskz_loadu_epi32, _mm512_permutex2var_epi32, _mm512_setr_epi32,
+        _mm512_setzero_si512, _mm512_storeu_si512,
+    };
 
     /// Bytes between what is copied and what is asked for.
     const AHEAD: usize = 4 << 10;
@@ -215,11 +221,58 @@ pub(super) mod x86 {
     pub(in super::super) unsafe fn avx2<T: Element>(p: &Plane<T>) {
         // SAFETY: same contract; a row of elements that are sums already is copied as it is.
         unsafe {
-            if !T::DIRECT || p.steps[2] != 1 {
-                any(p);
-                return;
+            match (T::DIRECT, size_of::<T>(), p.steps[2]) {
+                (true, 4, 1) => loops(p, |dst, src, count| words(dst.cast(), src.cast(), count)),
+                (true, 4, 2) => loops(p, |dst, src, count| second_words(dst.cast(), src.cast(), count)),
+                (true, _, 1) => loops(p, |dst, src, count| copy::<T::Acc>(dst, src.cast(), count)),
+                _ => any(p),
             }
-            loops(p, |dst, src, count| copy::<T::Acc>(dst, src.cast(), count));
+        }
+    }
+
+    /// Lanes of 32 bits of a register.
+    const LANES: usize = 8;
+    /// From its `LANES - n`th number on, the mask of the first n lanes.
+    static MASKS: [i32; 2 * LANES] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    /// The first `count` words from `src` on, then zeros.
+    #[target_feature(enable = "avx2")]
+    unsafe fn some(src: *const u32, count: usize) -> __m256i {
+        // SAFETY: the caller vouches for so many words; others are not read.
+        unsafe {
+            let mask = _mm256_loadu_si256(MASKS.as_ptr().add(LANES - count).cast());
+            _mm256_maskload_epi32(src.cast(), mask)
+        }
+    }
+
+    /// Copies a row of words by registers; the last one runs over its end with zeros.
+    #[target_feature(enable = "avx2")]
+    unsafe fn words(dst: *mut u32, src: *const u32, count: usize) {
+        // SAFETY: the caller vouches for `count` words of both and for what is written behind them.
+        unsafe {
+            let whole = count / LANES * LANES;
+            for k in (0..whole).step_by(LANES) {
+                _mm256_storeu_si256(dst.add(k).cast(), _mm256_loadu_si256(src.add(k).cast()));
+            }
+            if whole < count {
+                _mm256_storeu_si256(dst.add(whole).cast(), some(src.add(whole), count - whole));
+            }
+        }
+    }
+
+    /// The same of every second word.
+    #[target_feature(enable = "avx2")]
+    unsafe fn second_words(dst: *mut u32, src: *const u32, count: usize) {
+        // SAFETY: as above; the last word that is read is the last one that is wanted.
+        unsafe {
+            for k in (0..count).step_by(LANES) {
+                let (src, left) = (src.add(2 * k), 2 * LANES.min(count - k) - 1);
+                let low = some(src, left.min(LANES));
+                let high = some(src.add(left.min(LANES)), left.saturating_sub(LANES));
+                let pairs = _mm256_shuffle_ps::<0x88>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+                let in_order = _mm256_permute4x64_epi64::<0xd8>(_mm256_castps_si256(pairs));
+                _mm256_storeu_si256(dst.add(k).cast(), in_order);
+            }
         }
     }
 
@@ -255,9 +308,21 @@ pub(super) mod x86 {
     pub(in super::super) unsafe fn avx512<T: Load512>(p: &Plane<T>) {
         // SAFETY: same contract; what is written past a row's end is written again or is slack.
         unsafe {
-            if p.steps[2] != 1 {
-                any(p);
-                return;
+            let are_words = T::DIRECT && size_of::<T>() == 4;
+            match p.steps[2] {
+                1 if are_words && p.to[2] - p.from[2] <= LANES => {
+                    loops(p, |dst, src, count| few_words(dst.cast(), src.cast(), count));
+                    return;
+                }
+                1 => {}
+                2 if are_words => {
+                    loops(p, |dst, src, count| every_second(dst.cast(), src.cast(), count));
+                    return;
+                }
+                _ => {
+                    any(p);
+                    return;
+                }
             }
             loops(p, |dst, src, count| {
                 for k in (0..count).step_by(T::LANES) {
@@ -265,6 +330,40 @@ pub(super) mod x86 {
                     T::store(dst.add(k), T::load(src.add(k), T::LANES.min(count - k)));
                 }
             });
+        }
+    }
+
+    /// A row of at most [`LANES`] words, which runs over its end with zeros.
+    #[target_feature(enable = "avx512f,avx512vl")]
+    unsafe fn few_words(dst: *mut u32, src: *const u32, count: usize) {
+        // SAFETY: the caller vouches for the words and for what is written behind them.
+        unsafe {
+            let words = _mm256_maskz_loadu_epi32(((1_u32 << count) - 1) as u8, src.cast());
+            _mm256_storeu_si256(dst.cast(), words);
+        }
+    }
+
+    /// Every second word of a row, by registers; the last one runs over its end with zeros.
+    #[target_feature(enable = "avx512f,avx512vl")]
+    unsafe fn every_second(dst: *mut u32, src: *const u32, count: usize) {
+        const LANES: usize = 16;
+        // SAFETY: the caller vouches for the words and for what is written behind them. Others than those that are wanted, and what lies
+        // between them, are not read.
+        unsafe {
+            let index = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            for k in (0..count).step_by(LANES) {
+                let (src, left) = (src.add(2 * k), 2 * LANES.min(count - k) - 1);
+                let mask = u32::MAX >> (32 - left);
+                let low = _mm512_maskz_loadu_epi32(mask as u16, src.cast());
+                if left <= LANES {
+                    let even = _mm512_permutex2var_epi32(low, index, _mm512_setzero_si512());
+                    _mm256_storeu_si256(dst.add(k).cast(), _mm512_castsi512_si256(even));
+                } else {
+                    let high = _mm512_maskz_loadu_epi32((mask >> LANES) as u16, src.add(LANES).cast());
+                    let even = _mm512_permutex2var_epi32(low, index, high);
+                    _mm512_storeu_si512(dst.add(k).cast(), even);
+                }
+            }
         }
     }
 }

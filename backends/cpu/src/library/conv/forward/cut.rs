@@ -9,6 +9,9 @@ const TASK: usize = 1 << 16;
 const SINGLE: usize = 12;
 /// The part of a task that a thread waits for another one at the end.
 const LATE: usize = 10;
+/// Bytes of packed weights that stay in L2, and positions in whose time a task reads its weights from there and from beyond.
+const NEAR: usize = 512 << 10;
+const READ: [usize; 2] = [2, 13];
 /// Tasks of a thread that are tried.
 const EACH: [usize; 6] = [1, 2, 3, 4, 6, 8];
 
@@ -24,8 +27,9 @@ pub(super) struct Work<'a> {
     /// Tiles of rows, and how many are computed together.
     pub(super) tiles: usize,
     pub(super) at_once: usize,
-    /// Products of a position with a tile.
+    /// Products of a position with a tile, and bytes of all weights.
     pub(super) products: usize,
+    pub(super) weights: usize,
     /// Products in the time in which what a position takes from is copied.
     pub(super) copied: usize,
 }
@@ -65,7 +69,7 @@ impl Work<'_> {
         for wanted in EACH.map(|each| each * threads) {
             let blocks = wanted.div_ceil(outer).clamp(fewest, most);
             let even = blocks / threads * threads;
-            for blocks in [blocks, even] {
+            for blocks in [blocks, even, fewest] {
                 if blocks < fewest {
                     continue;
                 }
@@ -99,7 +103,8 @@ impl Work<'_> {
             1 => tiles * 10,
             _ => tiles / 2 * 20 + tiles % 2 * SINGLE,
         };
-        let task = (lines * others * self.products).saturating_mul(tiles) / 10 + copied;
+        let read = READ[usize::from(self.weights > NEAR)];
+        let task = ((lines * others + read) * self.products).saturating_mul(tiles) / 10 + copied;
         tasks
             .div_ceil(threads)
             .saturating_mul(task + TASK)
@@ -128,11 +133,12 @@ mod tests {
         let work = Work {
             pass: &pass,
             block: pass.count(),
-            least: 64,
+            least: 16,
             outer: samples,
             tiles,
             at_once: 2,
             products: 32 * channels,
+            weights: 128 * tiles * channels,
             copied: 0,
         };
         work.cut(threads)
@@ -148,6 +154,14 @@ mod tests {
         assert_eq!(of(cut(7, 7, 10, 960, 1, 2)), (7, 2));
         // One thread takes all of it.
         assert_eq!(of(cut(56, 56, 8, 64, 1, 1)), (56, 1));
+    }
+
+    #[test]
+    fn large_weights_are_read_by_one_thread_each() {
+        let large = cut(7, 7, 16, 4608, 1, 2);
+        assert_eq!((large.block[1], large.parts % 2), (7, 0), "{large:?}");
+        let small = cut(7, 7, 1, 1152, 1, 2);
+        assert_eq!((small.block[1], small.parts), (4, 1));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::plan::{self, LEAST};
 use super::store::is_finite;
 use super::{Finished, Job, target_of};
 use crate::library::conv::geometry::{AXES, Block, Layout, Pass, Tap, blocks};
-use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, MOST_ROWS};
+use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, LinesFn, MOST_ROWS};
 use crate::library::conv::operands::{Shared, Sizes};
 use crate::library::conv::planes::{self, SLACK};
 use crate::library::conv::words::ConvKernels;
@@ -188,27 +188,38 @@ unsafe fn pack<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>, plan: &mut
     let packed: *mut T::Acc = scratch.start().cast();
     for index in 0..sizes.groups * sizes.rows {
         let (group, row) = ((index / sizes.rows) as isize, (index % sizes.rows) as isize);
-        let first = w.ptr.wrapping_offset(group * w.group + row * w.row);
-        for (i, &at) in plan.weights.iter().enumerate() {
-            // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
-            unsafe {
-                match kernels.bytes {
-                    Some(bytes) => {
+        let from = group * w.group + row * w.row;
+        let to = packed.wrapping_add(index * terms);
+        // SAFETY: the weights are the caller's; the scratch memory has room for all of them.
+        unsafe {
+            match kernels.bytes {
+                Some(bytes) => {
+                    for (i, &at) in plan.weights.iter().enumerate() {
                         let lane = i / (terms / sizes.channels);
-                        let at = group * w.group + row * w.row + at;
-                        let src = w.ptr.cast::<Byte>().wrapping_offset(at);
+                        let src = w.ptr.cast::<Byte>().wrapping_offset(from + at);
                         let count = bytes.each.min(w.channels - lane * bytes.each);
-                        packed
-                            .add(index * terms + i)
-                            .cast::<i32>()
-                            .write((bytes.lane)(src, w.channel, count));
-                        continue;
+                        let lane = (bytes.lane)(src, w.channel, count);
+                        to.add(i).cast::<i32>().write(lane);
                     }
-                    None => (kernels.widen)(packed.add(index * terms + i), first.offset(at)),
                 }
-                plan.skips &= is_finite(&*packed.add(index * terms + i));
+                None if T::DIRECT => {
+                    let from = w.ptr.wrapping_offset(from).cast::<T::Acc>();
+                    for (i, &at) in plan.weights.iter().enumerate() {
+                        to.add(i).write(*from.offset(at));
+                    }
+                }
+                None => {
+                    for (i, &at) in plan.weights.iter().enumerate() {
+                        (kernels.widen)(to.add(i), w.ptr.wrapping_offset(from + at));
+                    }
+                }
             }
         }
+    }
+    if kernels.bytes.is_none() {
+        // SAFETY: all of them were written.
+        let all = unsafe { std::slice::from_raw_parts(packed, sizes.groups * sizes.rows * terms) };
+        plan.skips = all.iter().fold(true, |finite, weight| finite & is_finite(weight));
     }
     scratch
 }
@@ -305,7 +316,12 @@ unsafe fn task<T: Stored>(
         let count = at_once.min(units.end - next).min(sizes.groups - group);
         let copies = Copies::new(kernels, job, layout, &block, planes_at);
         let mut framed = plan.pieces == 1 && next > units.start;
-        for group in group..group + count {
+        let lines = Line::new(job, plan, &block);
+        // Behind these groups another thread writes, or something else lies there.
+        let end = group + count;
+        let is_last = next + count == units.end || end == sizes.groups;
+        for group in group..end {
+            let is_last = is_last && group + 1 == end;
             // SAFETY: the scratch memory has room for the planes of a group and the slack behind them, then for sums; the operands are
             // the caller's.
             unsafe {
@@ -315,15 +331,12 @@ unsafe fn task<T: Stored>(
                 for row in 0..sizes.rows {
                     let weights = packed.add((group * sizes.rows + row) * plan.weights.len());
                     let target = target.wrapping_offset(row as isize * job.target.row);
-                    lines(
+                    lines.run(
                         kernels,
-                        job,
-                        plan,
-                        &block,
-                        weights,
-                        planes_at,
+                        (weights, planes_at),
                         target,
                         planes_at.add(planes),
+                        is_last,
                     );
                 }
             }
@@ -340,67 +353,105 @@ unsafe fn task<T: Stored>(
     }
 }
 
-/// A row of a block.
-///
-/// # Safety
-/// The planes are those of the block, `target` is the row's element at its first position, and `sums` has room for a register of each
-/// line of a kernel.
-#[expect(clippy::too_many_arguments, reason = "what is computed, and where it lies")]
-unsafe fn lines<T: Stored>(
-    kernels: &ConvKernels<T>,
-    job: &Job<'_, T>,
-    plan: &Plan<T::Acc>,
-    block: &Block,
-    weights: *const T::Acc,
-    planes: *const T::Acc,
-    target: *mut T,
-    sums: *mut T::Acc,
-) {
-    let [_, lines, width] = plan.layout.extents;
-    let [to_plane, to_line, to_next] = job.target.spatial;
-    let [deep, high, count] = block.size;
-    let (taken, kernel) = plan.set.kernel(plan.rows, high);
-    let lanes = plan.set.lanes.min(count);
-    let direct = T::DIRECT && to_next == 1 && lanes == plan.set.lanes;
-    let axis = &job.pass.axes[1];
-    let (_, there) = planes::exist(axis, axis.phases[0], block.at[1], high);
-    let firsts = |count: usize, step: usize| (0..count).step_by(step).map(move |at| at.min(count - step));
-    for i in 0..deep {
-        // The last lines, and the last register of a line, begin earlier where they would not fit: what is computed again has the
-        // same bits.
-        for line in firsts(high, taken) {
-            let end = line + taken + plan.rows - 1;
-            let (above, below) = match plan.skips {
-                true => (there.start.saturating_sub(line), end.saturating_sub(there.end)),
-                false => (0, 0),
-            };
-            for at in firsts(count, lanes) {
-                let to = i as isize * to_plane + line as isize * to_line + at as isize * to_next;
-                let to = target.wrapping_offset(to);
-                let args = LinesArgs {
-                    x: planes.wrapping_add((i * lines + line) * width + at),
-                    x_line: width,
-                    columns: plan.offsets.len(),
-                    offsets: plan.offsets.as_ptr(),
-                    weights,
-                    out: if direct { to.cast() } else { sums },
-                    out_line: if direct { to_line } else { plan.set.lanes as isize },
-                    // Others hold zeros.
-                    above: above.min(plan.rows - 1),
-                    below: below.min(plan.rows - 1),
-                    high: taken,
-                    rows: plan.rows,
+/// How the lines of a block are computed.
+struct Line<'a, T: Stored> {
+    job: &'a Job<'a, T>,
+    plan: &'a Plan<T::Acc>,
+    block: &'a Block,
+    /// Lines of a call, and what is called.
+    taken: usize,
+    kernel: LinesFn<T::Acc>,
+    /// Elements of a register that are stored.
+    lanes: usize,
+    /// Lines of the block that exist in the operand.
+    there: Range<usize>,
+    /// Whether a register may run over the end of a line: what follows in the result is the next line, then the next group, both written
+    /// later.
+    runs_over: bool,
+}
+
+impl<'a, T: Stored> Line<'a, T> {
+    fn new(job: &'a Job<'a, T>, plan: &'a Plan<T::Acc>, block: &'a Block) -> Line<'a, T> {
+        let [deep, high, count] = block.size;
+        let (taken, kernel) = plan.set.kernel(plan.rows, high);
+        let axis = &job.pass.axes[1];
+        let (_, there) = planes::exist(axis, axis.phases[0], block.at[1], high);
+        let follows = (deep, plan.pieces, job.sizes.rows) == (1, 1, 1)
+            && job.target.spatial[1] == count as isize
+            && job.target.group == (high * count) as isize;
+        Line {
+            job,
+            plan,
+            block,
+            taken,
+            kernel,
+            lanes: plan.set.lanes.min(count),
+            there,
+            runs_over: follows && count < plan.set.lanes && plan.set.lanes <= high * count,
+        }
+    }
+
+    /// A row of the block; `is_last` where nothing follows that is written later.
+    ///
+    /// # Safety
+    /// The planes are those of the block, `target` is the row's element at its first position, and `sums` has room for a register of
+    /// each line of a kernel.
+    unsafe fn run(
+        &self,
+        kernels: &ConvKernels<T>,
+        (weights, planes): (*const T::Acc, *const T::Acc),
+        target: *mut T,
+        sums: *mut T::Acc,
+        is_last: bool,
+    ) {
+        let (plan, taken, lanes) = (self.plan, self.taken, self.lanes);
+        let [_, lines, width] = plan.layout.extents;
+        let [to_plane, to_line, to_next] = self.job.target.spatial;
+        let [deep, high, count] = self.block.size;
+        let beside = T::DIRECT && to_next == 1;
+        let firsts = |count: usize, step: usize| (0..count).step_by(step).map(move |at| at.min(count - step));
+        for i in 0..deep {
+            // The last lines, and the last register of a line, begin earlier where they would not fit: what is computed again has the
+            // same bits.
+            for line in firsts(high, taken) {
+                let end = line + taken + plan.rows - 1;
+                let (above, below) = match plan.skips {
+                    true => (
+                        self.there.start.saturating_sub(line),
+                        end.saturating_sub(self.there.end),
+                    ),
+                    false => (0, 0),
                 };
-                // SAFETY: the planes hold what each tap meets at the lines' positions, and what is read behind them is there; the result
-                // or `sums` has room for the lines.
-                unsafe {
-                    kernel(&args);
-                    if direct {
-                        continue;
-                    }
-                    for line in 0..taken {
-                        let to = to.offset(line as isize * to_line);
-                        (kernels.narrow)(to, to_next, sums.add(line * plan.set.lanes), lanes);
+                let is_last = is_last && line + taken == high;
+                let direct = beside && (lanes == plan.set.lanes || (self.runs_over && !is_last));
+                for at in firsts(count, lanes) {
+                    let to = i as isize * to_plane + line as isize * to_line + at as isize * to_next;
+                    let to = target.wrapping_offset(to);
+                    let args = LinesArgs {
+                        x: planes.wrapping_add((i * lines + line) * width + at),
+                        x_line: width,
+                        columns: plan.offsets.len(),
+                        offsets: plan.offsets.as_ptr(),
+                        weights,
+                        out: if direct { to.cast() } else { sums },
+                        out_line: if direct { to_line } else { plan.set.lanes as isize },
+                        // Others hold zeros.
+                        above: above.min(plan.rows - 1),
+                        below: below.min(plan.rows - 1),
+                        high: taken,
+                        rows: plan.rows,
+                    };
+                    // SAFETY: the planes hold what each tap meets at the lines' positions, and what is read behind them is there; the
+                    // result or `sums` has room for the lines, and what a register writes behind a line is written again.
+                    unsafe {
+                        (self.kernel)(&args);
+                        if direct {
+                            continue;
+                        }
+                        for line in 0..taken {
+                            let to = to.offset(line as isize * to_line);
+                            (kernels.narrow)(to, to_next, sums.add(line * plan.set.lanes), lanes);
+                        }
                     }
                 }
             }

@@ -25,8 +25,8 @@ const NEAR: usize = 28 << 10;
 pub(in super::super) const GRAIN: usize = 1 << 19;
 /// Positions of a block that is not cut further for the sake of threads.
 pub(super) const LEAST: usize = 256;
-/// The same where a block neither copies what it takes from nor packs weights.
-const LEAST_IN_PLACE: usize = 64;
+/// The same where no block packs weights.
+const LEAST_PREPARED: usize = 16;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
 pub(super) const EACH: usize = 8;
 /// Products in the time in which an element is copied.
@@ -116,11 +116,12 @@ impl<S> Plan<S> {
         let Cut { block, parts } = Work {
             pass,
             block,
-            least: if lies && prepared { LEAST_IN_PLACE } else { LEAST },
+            least: if prepared { LEAST_PREPARED } else { LEAST },
             outer,
             tiles,
             at_once,
             products: height * terms.max(1),
+            weights: sizes.rows.saturating_mul(terms) * size_of::<S>(),
             copied,
         }
         .cut(useful);
