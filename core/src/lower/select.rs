@@ -201,7 +201,9 @@ impl Selector<'_> {
                 || self.result.inline.len() >= MAX_INLINE
                 || buffers >= MAX_BUFFERS
                 || buffers + self.heap.len() >= 2 * MAX_BUFFERS);
-        let read = !is_root && (self.findings.loaded.contains(&id) || self.findings.root_only);
+        // What a library op, a gather or windows read has a buffer anyway.
+        let has_buffer = self.findings.loaded.contains(&id) || self.result.loads.contains(&id);
+        let read = !is_root && (has_buffer || self.findings.root_only);
         match &node.op {
             Op::Input(_) => return self.load(id, &views),
             Op::Full { .. } => {}

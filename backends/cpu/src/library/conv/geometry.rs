@@ -326,11 +326,16 @@ impl Layout {
     }
 }
 
-/// Cuts the result into blocks whose planes of `channels` channels have at most `most` elements where that is possible, and
-/// then into more of them until there are `wanted`, as long as a block keeps `least` positions.
+/// Elements of the planes of `channels` channels of a block.
+pub(super) fn planes(pass: &Pass, channels: usize) -> impl Fn([usize; AXES]) -> usize {
+    move |block| Layout::new(pass, block, 1).channel().saturating_mul(channels)
+}
+
+/// Cuts the result into blocks that take from at most `most` elements, as `size` counts them, where that is possible, and then into more of
+/// them until there are `wanted`, as long as a block keeps `least` positions.
 pub(super) fn blocks(
     pass: &Pass,
-    channels: usize,
+    size: impl Fn([usize; AXES]) -> usize,
     most: usize,
     wanted: usize,
     least: usize,
@@ -345,10 +350,9 @@ pub(super) fn blocks(
         let Some(axis) = (0..AXES).find(|&axis| now[axis] > 1) else {
             return now;
         };
-        let size = Layout::new(pass, now, 1).channel().saturating_mul(channels);
         let many = pieces.iter().product::<usize>();
         let positions = now.iter().product::<usize>();
-        if size <= most && (many >= wanted || positions < 2 * least) {
+        if size(now) <= most && (many >= wanted || positions < 2 * least) {
             return now;
         }
         // The next number of pieces that makes blocks smaller.

@@ -41,7 +41,7 @@ struct Plan {
     plane: usize,
     /// Channels whose planes are copied at a time.
     at_once: usize,
-    /// Lines of taps of a channel, and taps of a line.
+    /// Lines of taps of a channel, and taps of a line, which are neighbours.
     lines: usize,
     taps: usize,
     /// Runs of taps that a kernel takes at a time, and the lines that it takes.
@@ -73,11 +73,14 @@ impl Plan {
         let (lanes, set, _) = kernels.tiles.outer[usize::from(!narrow)];
         let extents = windows.each_ref().map(reach);
         let plane = extents.iter().fold(1, |a: usize, &b| a.saturating_mul(b));
-        let [a, b, taps] = windows.each_ref().map(|w| w.taps);
+        let [a, b, c] = windows.each_ref().map(|w| w.taps);
+        let (lines, taps) = match windows[AXES - 1].dilation {
+            1 => (a * b, c),
+            _ => (a * b * c, 1),
+        };
         // The fewest runs, of equal length but for the last.
         let wide = taps.max(1).div_ceil(taps.max(1).div_ceil(set.len()));
         let at_once = (PLANES / size_of::<T::Acc>() / plane.max(1)).clamp(1, job.sizes.channels.max(1));
-        let lines = a * b;
         let sums = (job.sizes.channels * lines).saturating_mul(taps * lanes);
         let registers = job.sizes.rows.div_ceil(lanes);
         let parts = registers * job.sizes.groups;
@@ -108,6 +111,14 @@ impl Plan {
             in_place: in_place(job, windows, at_once),
         }
     }
+
+    /// The place of the first tap of a line of a channel along each axis, which have so many taps. Taps that are no neighbours are lines
+    /// of one tap each.
+    fn first_tap(&self, line: usize, [_, b, c]: [usize; AXES]) -> [usize; AXES] {
+        let apart = c / self.taps.max(1);
+        let (line, k) = (line / apart.max(1), line % apart.max(1));
+        [line / b.max(1), line % b.max(1), k]
+    }
 }
 
 /// Elements of x that an axis reaches, those of the padding among them.
@@ -129,14 +140,12 @@ fn in_place<T: Stored>(job: &Job<'_, T>, windows: &[Window; AXES], channels: usi
         && u32::try_from(end).is_ok()
 }
 
-/// Whether this file is for the job: neighbouring taps, enough rows, and planes and sums of reasonable size.
+/// Whether this file is for the job: enough rows, and planes and sums of reasonable size.
 pub(super) fn suits<T>(job: &Job<'_, T>, windows: &[Window; AXES]) -> bool {
-    let last = &windows[AXES - 1];
     let plane = windows.iter().fold(1_usize, |size, w| {
         size.saturating_mul(w.output * w.stride as usize + w.taps * w.dilation as usize)
     });
-    (last.dilation == 1 || last.taps <= 1)
-        && job.sizes.rows >= ROWS
+    job.sizes.rows >= ROWS
         && plane <= POSITIONS
         && windows.iter().all(|w| w.output > 0 && w.taps > 0)
         && (job.sizes.channels * job.sizes.rows).saturating_mul(windows.iter().map(|w| w.taps).product())
@@ -270,9 +279,10 @@ unsafe fn block_of<T: Stored>(
                     for (i, offset) in offsets.iter_mut().enumerate().take(plan.high) {
                         let at = (line + i).min(lines - 1);
                         let (c, tap) = (at / plan.lines, at % plan.lines);
-                        let (i, j) = (tap / windows[1].taps, tap % windows[1].taps);
-                        let (i, j) = (i * windows[0].dilation as usize, j * windows[1].dilation as usize);
-                        *offset = (c * plane + i * layer + j * line_of_x) as u32;
+                        let [i, j, k] = plan.first_tap(tap, windows.each_ref().map(|w| w.taps));
+                        let far = |tap: usize, axis: usize| tap * windows[axis].dilation as usize;
+                        let tap = far(i, 0) * layer + far(j, 1) * line_of_x + far(k, 2);
+                        *offset = (c * plane + tap) as u32;
                     }
                     for tap in (0..plan.taps).step_by(plan.wide) {
                         let columns = plan.wide.min(plan.taps - tap);
@@ -448,8 +458,9 @@ unsafe fn put<T: Stored>(
             let at = group as isize * target.group
                 + (first + row) as isize * target.row
                 + channel as isize * target.channel
-                + (tap / b) as isize * target.taps[0]
-                + (tap % b) as isize * target.taps[1];
+                + (plan.first_tap(tap, [a, b, c]).iter().zip(target.taps))
+                    .map(|(&tap, step)| tap as isize * step)
+                    .sum::<isize>();
             for k in 0..plan.taps {
                 // SAFETY: the caller's result; a register of sums for each line and tap.
                 unsafe {

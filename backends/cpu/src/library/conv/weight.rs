@@ -7,7 +7,7 @@
 //! the number of threads.
 
 use super::forward::GRAIN;
-use super::geometry::{AXES, Block, Layout, Pass, blocks};
+use super::geometry::{AXES, Block, Layout, Pass, blocks, planes};
 use super::operands::{Gathered, Rows, Shared, Sizes, Weights};
 use super::planes::{Plane, Planes, SLACK};
 use super::tile::{DOTS, DotArgs};
@@ -53,7 +53,11 @@ impl Plan {
     fn new<T: Stored>(kernels: &ConvKernels<T>, job: &Job<'_, T>, threads: usize) -> Plan {
         let (sizes, pass) = (&job.sizes, job.pass);
         let taps = pass.taps();
-        let one = Layout::new(pass, blocks(pass, 1, PLACES * pass.phases().max(1), 1, 1), 1);
+        let one = Layout::new(
+            pass,
+            blocks(pass, planes(pass, 1), PLACES * pass.phases().max(1), 1, 1),
+            1,
+        );
         let pieces = one.pieces(pass).iter().product();
         let samples = match pieces {
             1 => (PLACES / one.plane.max(1)).clamp(1, sizes.samples.max(1)),

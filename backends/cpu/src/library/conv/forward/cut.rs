@@ -97,7 +97,7 @@ impl Work<'_> {
     fn takes(&self, [axis, lines, others]: [usize; 3], [tasks, parts]: [usize; 2], threads: usize) -> usize {
         let axis = &self.pass.axes[axis];
         // Neighbouring blocks copy what both of them meet.
-        let copied = (lines * axis.step + axis.span) * others * self.copied;
+        let copied = (lines * axis.step + axis.span).min(axis.extent) * others * self.copied;
         let tiles = self.tiles.div_ceil(parts);
         let tiles = match self.at_once {
             1 => tiles * 10,

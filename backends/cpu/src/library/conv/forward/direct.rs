@@ -6,7 +6,7 @@ mod walk;
 
 use super::order::{Places, Run};
 use super::{Job, Task};
-use crate::library::conv::geometry::{AXES, Block, Pass, distance, reach};
+use crate::library::conv::geometry::{AXES, Axis, Block, Pass, distance, reach};
 use crate::library::conv::steps::{Place, Step, TAPS, TOGETHER};
 use crate::library::conv::words::ConvKernels;
 use crate::library::gemm::{Panel, Stored};
@@ -26,8 +26,32 @@ pub(super) struct Direct {
     /// Elements from each element to the next along an axis, of the operand or of its copy, and bytes of an element.
     strides: [isize; AXES],
     element: usize,
-    /// Elements of the copy, if there is one.
+    /// Elements of the copy, if there is one, and whether it has the padding at the ends of its lines.
     pub(super) copied: Option<usize>,
+    padded: bool,
+}
+
+/// The elements along an axis that a copy has for so many positions from `at` on.
+fn held(axis: &Axis, at: usize, positions: usize, padded: bool) -> Range<isize> {
+    let all = reach(axis, at, positions);
+    match padded {
+        true => all,
+        false => all.start.max(0)..all.end.min(axis.extent as isize).max(all.start.max(0)),
+    }
+}
+
+/// Elements of a copy for a block.
+pub(super) fn copied(pass: &Pass, channels: usize, block: [usize; AXES]) -> usize {
+    let padded = run(pass, channels, true).is_some();
+    (pass.axes.iter().zip(block)).fold(channels, |all, (axis, positions)| {
+        all.saturating_mul(most(axis, positions, padded))
+    })
+}
+
+/// Most elements along an axis that a copy has for so many positions.
+fn most(axis: &Axis, positions: usize, padded: bool) -> usize {
+    let all = reach(axis, 0, positions).len();
+    if padded { all } else { all.min(axis.extent) }
 }
 
 /// The channels of a step, or the elements of neighbouring taps where a copy has these side by side.
@@ -63,12 +87,13 @@ impl Direct {
         let (pass, channels) = (job.pass, job.sizes.channels);
         let (size, element) = (size_of::<T>() as isize, kernels.element());
         let (of_term, together) = (width as isize * size, kernels.together());
-        let [far, lines, line] = [0, 1, 2].map(|i| reach(&pass.axes[i], 0, block[i]).len());
+        let run = run(pass, channels, copied);
+        let padded = run.is_some();
+        let [far, lines, line] = [0, 1, 2].map(|i| most(&pass.axes[i], block[i], padded));
         let strides = match copied {
             true => [lines * line * channels, line * channels, channels].map(|stride| stride as isize),
             false => job.gathered.spatial,
         };
-        let run = run(pass, channels, copied);
         let mut steps = Vec::with_capacity(channels.div_ceil(together) * pass.taps());
         for first in (0..channels).step_by(together) {
             let some = run.unwrap_or(together.min(channels - first));
@@ -104,6 +129,7 @@ impl Direct {
             strides,
             element,
             copied: copied.then_some(far * lines * line * channels),
+            padded,
         }
     }
 
@@ -124,7 +150,7 @@ impl Direct {
                 gathered.ptr.cast::<u8>().wrapping_offset(bytes)
             }
             Some(_) => {
-                let start = std::array::from_fn(|i| first[i] - reach(&axes[i], at[i], 1).start);
+                let start = std::array::from_fn(|i| first[i] - held(&axes[i], at[i], 1, self.padded).start);
                 copy.wrapping_offset(of(start)).cast()
             }
         }
@@ -174,7 +200,8 @@ impl Direct {
         to: *mut T::Acc,
     ) {
         let (gathered, channels) = (job.gathered.of_group(group), job.sizes.channels);
-        let [far, lines, line] = [0, 1, 2].map(|i| reach(&job.pass.axes[i], block.at[i], block.size[i]));
+        let [far, lines, line] =
+            [0, 1, 2].map(|i| held(&job.pass.axes[i], block.at[i], block.size[i], self.padded));
         let exist = |of: &Range<isize>, axis: usize| {
             let end = of.end.min(job.pass.axes[axis].extent as isize);
             of.start.max(0)..end.max(0)

@@ -5,7 +5,7 @@ use super::copies::Copies;
 use super::plan::{self, LEAST};
 use super::store::is_finite;
 use super::{Finished, Job, target_of};
-use crate::library::conv::geometry::{AXES, Block, Layout, Pass, Tap, blocks};
+use crate::library::conv::geometry::{self, AXES, Block, Layout, Pass, Tap, blocks};
 use crate::library::conv::lines::{HIGHEST, Lines, LinesArgs, LinesFn, MOST_ROWS};
 use crate::library::conv::operands::{Shared, Sizes};
 use crate::library::conv::planes::{self, SLACK};
@@ -92,7 +92,7 @@ impl<S: Copy> Plan<S> {
             pass,
             blocks(
                 pass,
-                sizes.channels,
+                geometry::planes(pass, sizes.channels),
                 PLANES / size_of::<S>() * sizes.channels.min(4),
                 wanted,
                 LEAST,

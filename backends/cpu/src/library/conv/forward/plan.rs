@@ -1,10 +1,10 @@
 //! How the work of a launch is cut.
 
 use super::cut::{Cut, Work};
-use super::direct::Direct;
+use super::direct::{self, Direct};
 use super::shape::{Along, Shape};
 use super::{Job, rows, squares};
-use crate::library::conv::geometry::{Axis, Layout, blocks};
+use crate::library::conv::geometry::{AXES, Axis, Layout, blocks, planes};
 use crate::library::conv::points::{PointFn, Points, Rows};
 use crate::library::conv::steps::StepFn;
 use crate::library::conv::tile::{ASK_TERMS, TapFn};
@@ -29,6 +29,9 @@ pub(super) const LEAST: usize = 256;
 const LEAST_PREPARED: usize = 16;
 /// Tasks of a thread, where there are enough: when the last ones end, others have nothing left.
 pub(super) const EACH: usize = 8;
+/// How often an element is copied at most, where all of them are no more than so many bytes.
+const AGAIN: usize = 6;
+const WHOLE: usize = 32 << 20;
 /// Products in the time in which an element is copied.
 const COPIED: usize = 8;
 
@@ -105,7 +108,24 @@ impl<S> Plan<S> {
                 (tiles, sizes.rows.div_ceil(tiles))
             }
         };
-        let block = blocks(pass, sizes.channels, most, 1, LEAST);
+        let size = |block: [usize; AXES]| match shape.along == Along::Direct && shape.copied {
+            true => direct::copied(pass, sizes.channels, block),
+            false => planes(pass, sizes.channels)(block),
+        };
+        let block = blocks(pass, size, most, 1, LEAST);
+        // Where the taps lie far apart, small blocks take from nearly all that the whole takes from.
+        let all = pass.count();
+        let pieces = |block: [usize; AXES]| {
+            (all.iter().zip(block))
+                .map(|(all, of)| all.div_ceil(of))
+                .product()
+        };
+        let again = size(block).saturating_mul(pieces(block)) / AGAIN;
+        let block = if again > size(all) && size(all) <= WHOLE / size_of::<S>() {
+            all
+        } else {
+            block
+        };
         let layout = Layout::new(pass, block, 1);
         let in_place = shape.along == Along::Rows && kernels.bytes.is_none() && rows::in_place(job, &layout);
         let copied = if lies || in_place {

@@ -1,7 +1,7 @@
 //! What taps reach, and how positions are cut into blocks.
 
 use super::window;
-use crate::library::conv::geometry::{Axis, Layout, Pass, blocks};
+use crate::library::conv::geometry::{Axis, Layout, Pass, blocks, planes};
 
 #[test]
 fn an_axis_keeps_the_taps_that_reach_something() {
@@ -30,7 +30,7 @@ fn blocks_cover_the_result_within_the_memory() {
         .map(|w| Axis::forward(&w)),
     };
     for (most, wanted) in [(1 << 20, 1), (20_000, 1), (20_000, 100), (400, 1)] {
-        let layout = Layout::new(&pass, blocks(&pass, 4, most, wanted, 64), 1);
+        let layout = Layout::new(&pass, blocks(&pass, planes(&pass, 4), most, wanted, 64), 1);
         assert!(4 * layout.channel() <= most, "{layout:?}");
         let number: usize = layout.pieces(&pass).iter().product();
         let mut covered = 0;
