@@ -157,6 +157,7 @@ WORDS = 30_000  # rows of the table of embeddings
 MOBILENET = 300_774_272  # products for one image
 EFFICIENTNET, CONVNEXT, DENOISER = 385_814_752, 547_332_480, 1_606_190_016  # likewise
 DENSENET, SHUFFLENET, RESNEXT, SWIN = 2_834_161_664, 144_907_992, 4_230_479_872, 4_490_566_656  # likewise
+TCN = 6 * 8 * 1024 * 64 * 64 * 3
 UNET = 128**2 * 32 * (27 + 576 + 64) + 64**2 * 64 * (288 + 1152 + 128) + 32**2 * 128 * 576
 BF16_SQUARE = _narrow_square("matmul_bf16", _matmul, (_bf16, _bf16), BF16_TOLERANCE)
 CASES = {
@@ -224,6 +225,9 @@ CASES = {
         (_spread(zoo.WORDS),),
     ),
     "unet_step_b4": _network("unet_step", (4, 3, 128, 128), 4 * (3 * UNET - 128**2 * 27 * 32)),
+    "tcn_b8": _network("tcn", (8, 64, 1024), TCN),
+    # no gradient of the series
+    "tcn_step_b8": _network("tcn_step", (8, 64, 1024), 3 * TCN - 8 * 1024 * 64 * 64 * 3),
     "gru_step_b32": _network("gru_step", (32, 64, 128), 3 * 32 * 64 * 768 * (128 + 256)),
     "efficientnet_step_b8": _network("efficientnet_step", (8, 3, 224, 224), 8 * (3 * EFFICIENTNET - 32 * 112**2 * 27)),
     "convnext_step_b8": _network("convnext_step", (8, 3, 224, 224), 8 * (3 * CONVNEXT - 40 * 56**2 * 48)),

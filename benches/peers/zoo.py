@@ -109,6 +109,20 @@ def _gru(f, p, x):
     return f.linear(f.mean_positions(y), p["1.weight"], p["1.bias"])
 
 
+TCN = 6  # residual blocks, each with taps twice as far apart
+
+
+def _tcn_parameters():
+    convs = [(f"{i}.weight", (64, 64, 3)) for i in range(TCN)] + [(f"{i}.bias", (64,)) for i in range(TCN)]
+    return drawn(convs + dense("classes", 64, 10))
+
+
+def _tcn(f, p, x):
+    for i in range(TCN):
+        x = f.add(x, f.relu(f.dilated(x, p[f"{i}.weight"], p[f"{i}.bias"], 1 << i)))
+    return f.linear(f.mean_times(x), p["classes.weight"], p["classes.bias"])
+
+
 OPS = {
     "mlp_step": (_mlp_parameters, _mlp),
     "lenet5_step": (_lenet_parameters, _lenet),
@@ -117,5 +131,7 @@ OPS = {
     "lstm_step": (_lstm_parameters, _lstm),
     "gpt_step": (_gpt_parameters, _gpt),
     "gru_step": (_gru_parameters, _gru),
+    "tcn": (_tcn_parameters, _tcn),
+    "tcn_step": (_tcn_parameters, _tcn),
     **images.OPS,
 }

@@ -6,7 +6,7 @@ use crate::cases::{Case, Limit};
 use crate::int8;
 use crate::resnet::ResNet18;
 use crate::zoo::{
-    ConvNext, Denoiser, DenseNet, EfficientNet, Gpt, MobileNet, ResNext, ShuffleNet, Swin, UNet,
+    ConvNext, Denoiser, DenseNet, EfficientNet, Gpt, MobileNet, ResNext, ShuffleNet, Swin, Tcn, UNet,
 };
 use thalweg::context::ImplMode;
 use thalweg::ops::{ClassLossOptions, ConvOptions};
@@ -83,6 +83,10 @@ pub fn cases(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>> {
         let net = classes(encoder(net, 2, 128, cx)?)?;
         cases.push(step("words_step_b8", net, (words, 8), products, cx)?);
     }
+    if wanted("tcn_b8") {
+        let (shape, products) = ([8, 64, Tcn::TIMES], 8.0 * Tcn::PRODUCTS);
+        cases.push(inference("tcn_b8".into(), Tcn::new(cx)?, &shape, products, cx)?);
+    }
     cases.extend(large_steps(cx, &wanted)?);
     cases.extend(of_images(cx, &wanted)?);
     cases.extend(quantized(cx, &wanted)?);
@@ -150,6 +154,12 @@ fn large_steps(cx: &Context, wanted: impl Fn(&str) -> bool) -> Result<Vec<Case>>
         let data = (numbers(&[32, 64, 128], cx), 32);
         let products = 3.0 * 32.0 * 64.0 * 1024.0 * (128.0 + 256.0);
         cases.push(step("lstm_step_b32", net, data, products, cx)?);
+    }
+    if wanted("tcn_step_b8") {
+        // No gradient of the series.
+        let products = 8.0 * (3.0 * Tcn::PRODUCTS - Tcn::BLOCK);
+        let data = (numbers(&[8, 64, Tcn::TIMES], cx), 8);
+        cases.push(step("tcn_step_b8", Tcn::new(cx)?, data, products, cx)?);
     }
     if wanted("gru_step_b32") {
         let net = Sequential::new()

@@ -7,6 +7,7 @@ mod efficientnet;
 mod resnext;
 mod shufflenet;
 mod swin;
+mod tcn;
 
 pub(crate) use convnext::ConvNext;
 pub(crate) use denoiser::Denoiser;
@@ -15,6 +16,7 @@ pub(crate) use efficientnet::EfficientNet;
 pub(crate) use resnext::ResNext;
 pub(crate) use shufflenet::ShuffleNet;
 pub(crate) use swin::Swin;
+pub(crate) use tcn::Tcn;
 
 use crate::networks::numbers;
 use crate::resnet::Normed;

@@ -339,6 +339,8 @@ impl Selector<'_> {
         {
             return self.unblock(id);
         }
+        // The kernel that makes it uses what it is made of.
+        self.exclusive.remove(&id);
         self.result.loads.insert(id);
         Ok(())
     }

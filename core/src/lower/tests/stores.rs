@@ -5,7 +5,7 @@ use super::{Write, check};
 use crate::graph::Op;
 use crate::hal::DType;
 use crate::hal::ir::{ReduceOp, ScalarOp};
-use crate::lower::{Given, Step, lower};
+use crate::lower::{Given, Source, Step, lower};
 use crate::tensor::shape::{Axes, Shape};
 use crate::types::layout::Layout;
 
@@ -45,6 +45,25 @@ fn a_sum_of_products_keeps_one_sum() {
     let buffers: Vec<usize> = program.steps.iter().map(buffers).collect();
     // Operands, the sum before and the sum behind; at the end what it is taken from, too.
     assert_eq!(buffers, [3, 4, 4, 4, 4, 5], "{program:#?}");
+}
+
+#[test]
+fn a_product_that_is_added_to_its_operand_is_computed_once() {
+    let mut w = Write::default();
+    let (accumulate, output) = (DType::F32, DType::F32);
+    let mut x = w.input(&[8, 8]);
+    for _ in 0..4 {
+        let weight = w.input(&[8, 8]);
+        let product = w.op(Op::Matmul { accumulate, output }, &[x, weight]);
+        let kept = w.map(ScalarOp::Exp, &[product]);
+        x = w.map(ScalarOp::Add, &[x, kept]);
+    }
+    w.0.output(x);
+    let program = check(&w.0);
+    let is_product =
+        |step: &&Step| matches!(step, Step::Launch { source, .. } if matches!(**source, Source::Library(_)));
+    assert_eq!(program.steps.iter().filter(is_product).count(), 4, "{program:#?}");
+    assert!(program.steps.len() <= 5, "{program:#?}");
 }
 
 #[test]

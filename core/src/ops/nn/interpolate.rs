@@ -171,8 +171,10 @@ impl Tensor {
                 } else {
                     x.clone()
                 };
+                // The last axis first, as in PyTorch: along the others whole lines are weighted.
                 let out = axes
                     .iter()
+                    .rev()
                     .fold(x, |x, axis| axis.resample(&x, options.mode, tag));
                 cast(&out, ty.dtype, tag)
             }))

@@ -1,12 +1,21 @@
 //! What the padding adds.
 
-use super::{Setup, shapes, ways};
+use super::{AXES, Setup, Sizes, Window, shapes, ways};
 use crate::parallel::Serial;
 
 /// Zeros of the padding are multiplied like other elements.
 #[test]
 fn infinite_weights_meet_the_padding() {
-    for (sizes, windows) in shapes().into_iter().filter(|shape| shape.0.channels > 0) {
+    // In the middle along the last axes there is no padding.
+    let inside = |window: &Window| {
+        let first = (window.output / 2) as i64 * window.stride - window.padding;
+        let last = first + (window.taps as i64 - 1) * window.dilation;
+        first >= 0 && last < window.input as i64
+    };
+    let suits = |shape: &(Sizes, [Window; AXES])| shape.0.channels > 0 && shape.1[1..].iter().all(inside);
+    let shapes: Vec<_> = shapes().into_iter().filter(suits).collect();
+    assert!(shapes.len() >= 12);
+    for (sizes, windows) in shapes {
         let mut setup = Setup::new(sizes, windows);
         setup.x.fill(1.0);
         setup.w.fill(f32::INFINITY);
