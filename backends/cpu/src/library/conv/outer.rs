@@ -16,6 +16,7 @@ use super::weight::Job;
 use super::words::ConvKernels;
 use crate::library::gemm::{Panel, Scratch, Stored, piece};
 use crate::parallel::Parallel;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Bytes of x's planes that stay in L2 beside dy's.
@@ -250,6 +251,16 @@ unsafe fn block_of<T: Stored>(
     } else {
         [plan.plane, plan.extents[1] * plan.extents[2], plan.extents[2]]
     };
+    let of_taps = windows.each_ref().map(|w| w.taps);
+    let far = |line: usize| -> usize {
+        let tap = plan.first_tap(line, of_taps);
+        let places = tap.iter().zip(windows).map(|(tap, w)| tap * w.dilation as usize);
+        places
+            .zip([layer, line_of_x, 1])
+            .map(|(place, step)| place * step)
+            .sum()
+    };
+    let taps: SmallVec<[usize; 32]> = (0..plan.lines).map(far).collect();
     // SAFETY: the scratch memory has the length asked for; the operands are the caller's.
     unsafe {
         let x = y.add(y_len);
@@ -279,10 +290,7 @@ unsafe fn block_of<T: Stored>(
                     for (i, offset) in offsets.iter_mut().enumerate().take(plan.high) {
                         let at = (line + i).min(lines - 1);
                         let (c, tap) = (at / plan.lines, at % plan.lines);
-                        let [i, j, k] = plan.first_tap(tap, windows.each_ref().map(|w| w.taps));
-                        let far = |tap: usize, axis: usize| tap * windows[axis].dilation as usize;
-                        let tap = far(i, 0) * layer + far(j, 1) * line_of_x + far(k, 2);
-                        *offset = (c * plane + tap) as u32;
+                        *offset = (c * plane + taps[tap]) as u32;
                     }
                     for tap in (0..plan.taps).step_by(plan.wide) {
                         let columns = plan.wide.min(plan.taps - tap);

@@ -223,7 +223,10 @@ pub(super) mod x86 {
         unsafe {
             match (T::DIRECT, size_of::<T>(), p.steps[2]) {
                 (true, 4, 1) => loops(p, |dst, src, count| words(dst.cast(), src.cast(), count)),
-                (true, 4, 2) => loops(p, |dst, src, count| second_words(dst.cast(), src.cast(), count)),
+                // The compiler takes longer rows by registers, too.
+                (true, 4, 2) if p.to[2] - p.from[2] <= LANES => {
+                    loops(p, |dst, src, count| second_words(dst.cast(), src.cast(), count));
+                }
                 (true, _, 1) => loops(p, |dst, src, count| copy::<T::Acc>(dst, src.cast(), count)),
                 _ => any(p),
             }
@@ -260,19 +263,17 @@ pub(super) mod x86 {
         }
     }
 
-    /// The same of every second word.
+    /// Every second word of a row of at most [`LANES`], which runs over its end with zeros.
     #[target_feature(enable = "avx2")]
     unsafe fn second_words(dst: *mut u32, src: *const u32, count: usize) {
         // SAFETY: as above; the last word that is read is the last one that is wanted.
         unsafe {
-            for k in (0..count).step_by(LANES) {
-                let (src, left) = (src.add(2 * k), 2 * LANES.min(count - k) - 1);
-                let low = some(src, left.min(LANES));
-                let high = some(src.add(left.min(LANES)), left.saturating_sub(LANES));
-                let pairs = _mm256_shuffle_ps::<0x88>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
-                let in_order = _mm256_permute4x64_epi64::<0xd8>(_mm256_castps_si256(pairs));
-                _mm256_storeu_si256(dst.add(k).cast(), in_order);
-            }
+            let read = 2 * count - 1;
+            let low = some(src, read.min(LANES));
+            let high = some(src.add(read.min(LANES)), read.saturating_sub(LANES));
+            let pairs = _mm256_shuffle_ps::<0x88>(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high));
+            let in_order = _mm256_permute4x64_epi64::<0xd8>(_mm256_castps_si256(pairs));
+            _mm256_storeu_si256(dst.cast(), in_order);
         }
     }
 
@@ -315,7 +316,8 @@ pub(super) mod x86 {
                     return;
                 }
                 1 => {}
-                2 if are_words => {
+                // The compiler takes longer rows by registers, too.
+                2 if are_words && p.to[2] - p.from[2] <= WORDS => {
                     loops(p, |dst, src, count| every_second(dst.cast(), src.cast(), count));
                     return;
                 }
@@ -338,32 +340,37 @@ pub(super) mod x86 {
     unsafe fn few_words(dst: *mut u32, src: *const u32, count: usize) {
         // SAFETY: the caller vouches for the words and for what is written behind them.
         unsafe {
+            ask(src.wrapping_add(AHEAD / size_of::<u32>()).cast(), 1);
             let words = _mm256_maskz_loadu_epi32(((1_u32 << count) - 1) as u8, src.cast());
             _mm256_storeu_si256(dst.cast(), words);
         }
     }
 
-    /// Every second word of a row, by registers; the last one runs over its end with zeros.
+    /// Every second word of a row of at most [`WORDS`], which runs over its end with zeros.
     #[target_feature(enable = "avx512f,avx512vl")]
     unsafe fn every_second(dst: *mut u32, src: *const u32, count: usize) {
-        const LANES: usize = 16;
         // SAFETY: the caller vouches for the words and for what is written behind them. Others than those that are wanted, and what lies
         // between them, are not read.
         unsafe {
             let index = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-            for k in (0..count).step_by(LANES) {
-                let (src, left) = (src.add(2 * k), 2 * LANES.min(count - k) - 1);
-                let mask = u32::MAX >> (32 - left);
-                let low = _mm512_maskz_loadu_epi32(mask as u16, src.cast());
-                if left <= LANES {
-                    let even = _mm512_permutex2var_epi32(low, index, _mm512_setzero_si512());
-                    _mm256_storeu_si256(dst.add(k).cast(), _mm512_castsi512_si256(even));
-                } else {
-                    let high = _mm512_maskz_loadu_epi32((mask >> LANES) as u16, src.add(LANES).cast());
-                    let even = _mm512_permutex2var_epi32(low, index, high);
-                    _mm512_storeu_si512(dst.add(k).cast(), even);
-                }
+            let read = 2 * count - 1;
+            ask(
+                src.wrapping_add(AHEAD / size_of::<u32>()).cast(),
+                read * size_of::<u32>(),
+            );
+            let mask = u32::MAX >> (2 * WORDS - read);
+            let low = _mm512_maskz_loadu_epi32(mask as u16, src.cast());
+            if read <= WORDS {
+                let even = _mm512_permutex2var_epi32(low, index, _mm512_setzero_si512());
+                _mm256_storeu_si256(dst.cast(), _mm512_castsi512_si256(even));
+            } else {
+                let high = _mm512_maskz_loadu_epi32((mask >> WORDS) as u16, src.add(WORDS).cast());
+                let even = _mm512_permutex2var_epi32(low, index, high);
+                _mm512_storeu_si512(dst.cast(), even);
             }
         }
     }
+
+    /// Words of a register of AVX-512.
+    const WORDS: usize = 16;
 }
