@@ -97,17 +97,20 @@ impl Work<'_> {
     fn takes(&self, [axis, lines, others]: [usize; 3], [tasks, parts]: [usize; 2], threads: usize) -> usize {
         let axis = &self.pass.axes[axis];
         // Neighbouring blocks copy what both of them meet.
-        let copied = (lines * axis.step + axis.span).min(axis.extent) * others * self.copied;
+        let met = (lines * axis.step + axis.span).min(axis.extent);
+        let copied = met.saturating_mul(others).saturating_mul(self.copied);
         let tiles = self.tiles.div_ceil(parts);
         let tiles = match self.at_once {
             1 => tiles * 10,
             _ => tiles / 2 * 20 + tiles % 2 * SINGLE,
         };
         let read = READ[usize::from(self.weights > NEAR)];
-        let task = ((lines * others + read) * self.products).saturating_mul(tiles) / 10 + copied;
+        let positions = lines.saturating_mul(others).saturating_add(read);
+        let products = positions.saturating_mul(self.products).saturating_mul(tiles) / 10;
+        let task = products.saturating_add(copied).saturating_add(TASK);
         tasks
             .div_ceil(threads)
-            .saturating_mul(task + TASK)
+            .saturating_mul(task)
             .saturating_add(task / LATE)
     }
 }

@@ -40,9 +40,9 @@ fn held(axis: &Axis, at: usize, positions: usize, padded: bool) -> Range<isize> 
     }
 }
 
-/// Elements of a copy for a block.
-pub(super) fn copied(pass: &Pass, channels: usize, block: [usize; AXES]) -> usize {
-    let padded = run(pass, channels, true).is_some();
+/// Elements that a block takes from, or of their copy.
+pub(super) fn taken_from(pass: &Pass, channels: usize, copied: bool, block: [usize; AXES]) -> usize {
+    let padded = run(pass, channels, copied).is_some();
     (pass.axes.iter().zip(block)).fold(channels, |all, (axis, positions)| {
         all.saturating_mul(most(axis, positions, padded))
     })

@@ -108,9 +108,9 @@ impl<S> Plan<S> {
                 (tiles, sizes.rows.div_ceil(tiles))
             }
         };
-        let size = |block: [usize; AXES]| match shape.along == Along::Direct && shape.copied {
-            true => direct::copied(pass, sizes.channels, block),
-            false => planes(pass, sizes.channels)(block),
+        let size = |block: [usize; AXES]| match shape.along {
+            Along::Direct => direct::taken_from(pass, sizes.channels, shape.copied, block),
+            Along::Rows | Along::Positions | Along::Squares => planes(pass, sizes.channels)(block),
         };
         let block = blocks(pass, size, most, 1, LEAST);
         // Where the taps lie far apart, small blocks take from nearly all that the whole takes from.
