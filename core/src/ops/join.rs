@@ -247,7 +247,7 @@ impl Tensor {
 }
 
 /// `x` with a new axis of `count` before `place`, merged into `axis`.
-fn repeated(x: &Tensor, axis: usize, place: usize, count: usize, tag: OpTag) -> Tensor {
+pub(super) fn repeated(x: &Tensor, axis: usize, place: usize, count: usize, tag: OpTag) -> Tensor {
     let Ok(ty) = x.ty() else { return x.clone() };
     if count == 1 {
         return x.clone();

@@ -177,6 +177,9 @@ unsafe fn load_lines<T: Copy>(isa: Isa, to: *mut u8, from: *const u8, lines: Lin
         if size_of::<T>() == 4 && !long && strided::load(isa, to.cast(), from.cast(), lines) {
             return;
         }
+        if size_of::<T>() == 4 && lines.stride == 0 && strided::repeated(isa, to.cast(), from.cast(), lines) {
+            return;
+        }
         if size_of::<T>() == 4 && lines.stride == -1 && strided::backwards(isa, to.cast(), from.cast(), lines)
         {
             return;

@@ -76,6 +76,30 @@ pub(super) unsafe fn backwards(isa: Isa, to: *mut u32, from: *const u32, lines: 
     false
 }
 
+/// Reads neighbours, each as often as a line is long, into a dense block; `false` where the lines are others or the machine does not suit,
+/// and nothing was done.
+///
+/// # Safety
+/// As [`load`].
+#[inline]
+pub(super) unsafe fn repeated(isa: Isa, to: *mut u32, from: *const u32, lines: Lines) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if isa >= Isa::Avx2 && (lines.stride, lines.step) == (0, 1) {
+        // SAFETY: the instructions exist; the caller's promise.
+        unsafe {
+            match lines.length {
+                2 => x86::repeated::<2>(to, from, lines.count),
+                4 => x86::repeated::<4>(to, from, lines.count),
+                8 => x86::repeated::<8>(to, from, lines.count),
+                _ => return false,
+            }
+        }
+        return true;
+    }
+    let _ = (isa, to, from, lines);
+    false
+}
+
 /// Reads every second of `2 n - 1` elements, which is quick for those of up to four bytes; `false` where no routine suits the size,
 /// the number or the machine, and nothing was done.
 ///
@@ -130,9 +154,10 @@ pub(super) unsafe fn every_second<T: Copy>(to: *mut T, from: *const T, n: usize)
 mod x86 {
     use super::Lines;
     use std::arch::x86_64::{
-        __m512i, _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
-        _mm512_loadu_si512, _mm512_mask_permutexvar_epi32, _mm512_mask_storeu_epi32,
-        _mm512_maskz_loadu_epi32, _mm512_maskz_permutexvar_epi32, _mm512_permutexvar_epi32,
+        __m512i, _mm_loadu_si128, _mm256_castsi128_si256, _mm256_loadu_si256, _mm256_permutevar8x32_epi32,
+        _mm256_setr_epi32, _mm256_storeu_si256, _mm512_loadu_si512, _mm512_mask_permutexvar_epi32,
+        _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_maskz_permutexvar_epi32,
+        _mm512_permutexvar_epi32,
     };
 
     /// Elements of a register.
@@ -157,6 +182,43 @@ mod x86 {
             }
             to = to.wrapping_add(lines.length);
             from = from.wrapping_offset(lines.step);
+        }
+    }
+
+    /// Elements of a register of SSE2.
+    const READ: usize = 4;
+
+    /// Each of `count` elements `TIMES` times.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn repeated<const TIMES: i32>(to: *mut u32, from: *const u32, count: usize) {
+        let lanes = _mm256_setr_epi32(
+            0,
+            1 / TIMES,
+            2 / TIMES,
+            3 / TIMES,
+            4 / TIMES,
+            5 / TIMES,
+            6 / TIMES,
+            7 / TIMES,
+        );
+        let times = TIMES as usize;
+        // Elements of a register of results, for which as many are read as half of it holds.
+        let part = 2 * READ / times;
+        let whole = match count.checked_sub(READ) {
+            Some(behind) => behind / part * part + part,
+            None => 0,
+        };
+        // SAFETY: the caller vouches for the elements of both sides; four lie behind each of those that begin a register.
+        unsafe {
+            for at in (0..whole).step_by(part) {
+                let some = _mm256_castsi128_si256(_mm_loadu_si128(from.add(at).cast()));
+                let all = _mm256_permutevar8x32_epi32(some, lanes);
+                _mm256_storeu_si256(to.add(at * times).cast(), all);
+            }
+            for at in whole..count {
+                let element = *from.add(at);
+                (0..times).for_each(|time| to.add(at * times + time).write(element));
+            }
         }
     }
 
@@ -304,6 +366,35 @@ mod tests {
             check(n, |i| (i * 7 + 3) as u8);
             check(n, |i| (i * 7 + 3) as u16);
             check(n, |i| (i * 7 + 3) as u32);
+        }
+    }
+
+    #[test]
+    fn elements_are_repeated_and_none_behind_them_is_read_or_written() {
+        for isa in [Isa::Avx2, Isa::Avx512]
+            .into_iter()
+            .filter(|isa| isa.is_available())
+        {
+            for length in [2, 4, 8] {
+                for count in 0..40 {
+                    let from: Vec<u32> = (0..count as u32).map(|i| i * 7 + 3).collect();
+                    let mut to = vec![u32::MAX; count * length + 1];
+                    let lines = Lines {
+                        count,
+                        length,
+                        stride: 0,
+                        step: 1,
+                    };
+                    // SAFETY: both sides have the elements.
+                    assert!(unsafe { super::repeated(isa, to.as_mut_ptr(), from.as_ptr(), lines) });
+                    let wanted = from.iter().flat_map(|&of| std::iter::repeat_n(of, length));
+                    assert_eq!(
+                        to,
+                        wanted.chain([u32::MAX]).collect::<Vec<_>>(),
+                        "{count} times {length}"
+                    );
+                }
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::graph::Type;
 use crate::hal::DType;
 use crate::ops::cast;
 use crate::ops::checked::{checked_in, composite_of, wide};
+use crate::ops::join::repeated;
 use crate::ops::precision::Class;
 use crate::options;
 use crate::tensor::Tensor;
@@ -195,6 +196,9 @@ struct Resampling {
 
 impl Resampling {
     fn resample(&self, x: &Tensor, mode: Interpolation, tag: OpTag) -> Tensor {
+        if let (Interpolation::Nearest | Interpolation::NearestExact, Some(times)) = (mode, self.times()) {
+            return repeated(x, self.axis, self.axis + 1, times, tag);
+        }
         // Positions are computed in the dtype of the weights; for nearest elements in f32, as in PyTorch.
         let dtype = match mode {
             Interpolation::Linear | Interpolation::Cubic => x.dtype().unwrap_or(DType::F32),
@@ -226,6 +230,14 @@ impl Resampling {
                 tap(0) + tap(1) + tap(2) + tap(3)
             }
         }
+    }
+
+    /// How often each element of the input comes, one time after the other, where that is what the nearest ones are: steps of powers of two
+    /// are exact.
+    fn times(&self) -> Option<usize> {
+        let times = self.out / self.extent;
+        let exact = self.out == self.extent * times && times.is_power_of_two();
+        (exact && self.step == 1.0 / times as f64).then_some(times)
     }
 
     /// Where in the input the element `at` of the output lies.
