@@ -116,9 +116,9 @@ impl Plan {
     /// The place of the first tap of a line of a channel along each axis, which have so many taps. Taps that are no neighbours are lines
     /// of one tap each.
     fn first_tap(&self, line: usize, [_, b, c]: [usize; AXES]) -> [usize; AXES] {
-        let apart = c / self.taps.max(1);
-        let (line, k) = (line / apart.max(1), line % apart.max(1));
-        [line / b.max(1), line % b.max(1), k]
+        let apart = c / self.taps;
+        let (line, k) = (line / apart, line % apart);
+        [line / b, line % b, k]
     }
 }
 

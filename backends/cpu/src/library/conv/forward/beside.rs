@@ -5,7 +5,7 @@ mod strips;
 
 use super::deal::Deal;
 use super::lines::{neighbours, terms};
-use super::plan;
+use super::plan::GRAIN_OF_GROUPS;
 use super::store::is_finite;
 use super::{Finished, Job, target_of, weights};
 use crate::library::conv::beside::{BesideArgs, CHANNELS};
@@ -21,8 +21,6 @@ use strips::Sliding;
 
 /// Taps that stand on the stack.
 const MOST: usize = 64;
-/// Products that are worth a hand-off to another thread: they are far from the speed of tiles.
-const GRAIN: usize = plan::GRAIN / 16;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
 /// Accumulators that packing writes past its end.
@@ -104,7 +102,7 @@ pub(super) unsafe fn run<T: Stored>(
     }
     let count = pass.count();
     let work = (samples * channels * taps.len()).saturating_mul(count.iter().product());
-    let useful = parallel.threads().min(work / GRAIN).max(1);
+    let useful = parallel.threads().min(work / GRAIN_OF_GROUPS).max(1);
     let wanted = if useful > 1 {
         (4 * useful).div_ceil(samples)
     } else {

@@ -69,8 +69,9 @@ impl Work<'_> {
         for wanted in EACH.map(|each| each * threads) {
             let blocks = wanted.div_ceil(outer).clamp(fewest, most);
             let even = blocks / threads * threads;
-            for blocks in [blocks, even, fewest] {
-                if blocks < fewest {
+            let tried = [fewest, blocks, even];
+            for (at, &blocks) in tried.iter().enumerate() {
+                if blocks < fewest || tried[..at].contains(&blocks) {
                     continue;
                 }
                 let lines = count[axis].div_ceil(blocks);

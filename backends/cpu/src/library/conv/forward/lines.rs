@@ -2,7 +2,7 @@
 //! once for all the lines that it meets. A task goes through the planes of many groups with one set of tables.
 
 use super::copies::Copies;
-use super::plan::{self, LEAST};
+use super::plan::{GRAIN_OF_GROUPS, LEAST};
 use super::store::is_finite;
 use super::{Finished, Job, target_of};
 use crate::library::conv::geometry::{self, AXES, Block, Layout, Pass, Tap, blocks};
@@ -21,8 +21,6 @@ const PLANES: usize = 24 << 10;
 const CHANNELS: usize = 16 << 10;
 /// Elements of the result that stay in L2 until the epilogue is applied.
 const FINISHED: usize = 32 << 10;
-/// Products that are worth a hand-off to another thread: they are far from the speed of tiles.
-const GRAIN: usize = plan::GRAIN / 16;
 /// Lanes that the choice of this file counts with.
 const LANES: usize = 8;
 
@@ -82,7 +80,7 @@ impl<S: Copy> Plan<S> {
         let work = outer
             .saturating_mul(positions)
             .saturating_mul(sizes.rows * sizes.channels * pass.taps());
-        let useful = threads.min(work / GRAIN).max(1);
+        let useful = threads.min(work / GRAIN_OF_GROUPS).max(1);
         let wanted = if useful > 1 {
             (4 * useful).div_ceil(outer)
         } else {
@@ -110,7 +108,7 @@ impl<S: Copy> Plan<S> {
         };
         let tasks = outer * pieces;
         let handed = if useful > 1 {
-            (work / GRAIN).min(8 * useful).clamp(1, tasks)
+            (work / GRAIN_OF_GROUPS).min(8 * useful).clamp(1, tasks)
         } else {
             1
         };
@@ -316,7 +314,7 @@ unsafe fn task<T: Stored>(
         let count = at_once.min(units.end - next).min(sizes.groups - group);
         let copies = Copies::new(kernels, job, layout, &block, planes_at);
         let mut framed = plan.pieces == 1 && next > units.start;
-        let lines = Line::new(job, plan, &block);
+        let lines = BlockLines::new(job, plan, &block);
         // Behind these groups another thread writes, or something else lies there.
         let end = group + count;
         let is_last = next + count == units.end || end == sizes.groups;
@@ -354,7 +352,7 @@ unsafe fn task<T: Stored>(
 }
 
 /// How the lines of a block are computed.
-struct Line<'a, T: Stored> {
+struct BlockLines<'a, T: Stored> {
     job: &'a Job<'a, T>,
     plan: &'a Plan<T::Acc>,
     block: &'a Block,
@@ -370,8 +368,8 @@ struct Line<'a, T: Stored> {
     runs_over: bool,
 }
 
-impl<'a, T: Stored> Line<'a, T> {
-    fn new(job: &'a Job<'a, T>, plan: &'a Plan<T::Acc>, block: &'a Block) -> Line<'a, T> {
+impl<'a, T: Stored> BlockLines<'a, T> {
+    fn new(job: &'a Job<'a, T>, plan: &'a Plan<T::Acc>, block: &'a Block) -> BlockLines<'a, T> {
         let [deep, high, count] = block.size;
         let (taken, kernel) = plan.set.kernel(plan.rows, high);
         let axis = &job.pass.axes[1];
@@ -379,7 +377,7 @@ impl<'a, T: Stored> Line<'a, T> {
         let follows = (deep, plan.pieces, job.sizes.rows) == (1, 1, 1)
             && job.target.spatial[1] == count as isize
             && job.target.group == (high * count) as isize;
-        Line {
+        BlockLines {
             job,
             plan,
             block,

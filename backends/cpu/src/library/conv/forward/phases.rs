@@ -1,7 +1,7 @@
 //! Gradients of strided layers with a group for each channel: all phases of some planes of the result are computed to scratch memory, and
 //! go to the result line by line. Each alone would write every second element, and all lines again.
 
-use super::plan::GRAIN;
+use super::plan::GRAIN_OF_GROUPS;
 use super::{Job, lines};
 use crate::library::conv::geometry::{AXES, Pass};
 use crate::library::conv::operands::{Gathered, Rows, Shared, Sizes, Weights};
@@ -66,7 +66,7 @@ pub(in crate::library::conv) unsafe fn run<T: Stored>(
         .map(|pass| positions(pass).saturating_mul(pass.taps()))
         .sum();
     let useful = (parallel.threads())
-        .min(work.saturating_mul(planes) / GRAIN)
+        .min(work.saturating_mul(planes) / GRAIN_OF_GROUPS)
         .max(1);
     let most = match useful {
         1 => planes,

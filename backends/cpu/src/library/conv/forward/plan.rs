@@ -23,6 +23,8 @@ const KEPT_WEIGHTS: usize = 1 << 20;
 const NEAR: usize = 28 << 10;
 /// Products (multiply-adds) that are worth a hand-off to another thread.
 pub(in super::super) const GRAIN: usize = 1 << 19;
+/// The same where a group has a channel or few rows: loads bound such products, which are far from the speed of tiles.
+pub(super) const GRAIN_OF_GROUPS: usize = GRAIN / 16;
 /// Positions of a block that is not cut further for the sake of threads.
 pub(super) const LEAST: usize = 256;
 /// The same where no block packs weights.
